@@ -42,8 +42,8 @@ import numpy as np
 import torch
 
 from firth.decoding.search.beam import beam
+from firth.models import ConditionalDecoder, seq2seq
 from firth.models.initialise import initialise
-from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.tasks.translation import translation
 from firth.text.batches.pairs import BucketedPairs, Pairs
@@ -133,13 +133,13 @@ def started(kind: Kind, data: Parallel, steps: int) -> tuple[loop.Training, Trai
 
 def trained(
     run: tuple[loop.Training, TrainingConfig], kind: Kind, steps: int, clock: Clock
-) -> tuple[Seq2Seq, tuple[float, float]]:
+) -> tuple[ConditionalDecoder, tuple[float, float]]:
     """The model; target tokens per second after the first WARM steps, and which share of the target's cells was padding."""
     training, config = run
     smoothing = 0.1 if kind == "transformer" else 0.0
     cells: list[int] = []
 
-    def loss(model: Seq2Seq, **batch: Any) -> Any:
+    def loss(model: ConditionalDecoder, **batch: Any) -> Any:
         cells.append(batch["target_BT"].numel())
         return translation(model, **batch, smoothing=smoothing)
 
@@ -149,7 +149,7 @@ def trained(
     began = clock()
     tokens = sum(step.tokens for step in islice(updates, steps - WARM))
     seconds = clock() - began
-    assert isinstance(training.model, Seq2Seq)
+    assert isinstance(training.model, ConditionalDecoder)
     return training.model, (tokens / seconds, 1 - tokens / sum(cells[WARM:]))
 
 
@@ -184,7 +184,7 @@ def compare_search(kind: Kind, data: Parallel, peer: Peer | None, rounds: int, s
     print(f"{'':20}{note}\n", flush=True)
 
 
-def searched_model(kind: Kind, data: Parallel, steps: int, folder: Path, clock: Clock) -> Seq2Seq:
+def searched_model(kind: Kind, data: Parallel, steps: int, folder: Path, clock: Clock) -> ConditionalDecoder:
     weights = folder / f"firth-{kind}-{steps}.pt"
     if weights.exists():
         model = model_of(kind, data)
@@ -198,7 +198,7 @@ def searched_model(kind: Kind, data: Parallel, steps: int, folder: Path, clock: 
 
 
 def search(
-    model: Seq2Seq, pairs: Pairs, end: int | None, length: int | None, clock: Clock, tokens: int
+    model: ConditionalDecoder, pairs: Pairs, end: int | None, length: int | None, clock: Clock, tokens: int
 ) -> tuple[float, list[list[int]]]:
     """Sentences per second, and the best translation of each."""
     assert end is not None
@@ -324,11 +324,11 @@ def config_of(kind: Kind) -> Seq2SeqConfig:
     )
 
 
-def model_of(kind: Kind, data: Parallel) -> Seq2Seq:
+def model_of(kind: Kind, data: Parallel) -> ConditionalDecoder:
     return seq2seq(config_of(kind), data.source_tokenizer.vocab, data.tokenizer.vocab)
 
 
-def drawn(kind: Kind, data: Parallel) -> Seq2Seq:
+def drawn(kind: Kind, data: Parallel) -> ConditionalDecoder:
     model = model_of(kind, data)
     initialise(model, torch.Generator().manual_seed(0))
     return model

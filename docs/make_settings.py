@@ -28,6 +28,7 @@ from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
 from firth.models import ModelConfig
 from firth.models.config import TransformerSettings
+from firth.models.seq2seq_config import RecurrentDecoderConfig
 from firth.tasks import FAMILIES, KINDS, TASKS, default_task
 from firth.tasks.task import SPECIAL, AnyTask
 from firth.text.config import DataConfig, Name, TokenizerConfig
@@ -41,7 +42,11 @@ MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
 _PLAIN = ("summary", "imported")  # settings of a recipe that are no tables
 _CHOOSING = ("family", "kind")  # the settings that choose a class; shown once per table of the recipe
-_BASES = {DataConfig: "Every kind of data", TransformerSettings: "Every Transformer"}
+_BASES = {
+    DataConfig: "Every kind of data",
+    TransformerSettings: "Every Transformer",
+    RecurrentDecoderConfig: "Recurrent decoders",
+}
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 

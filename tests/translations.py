@@ -11,7 +11,7 @@ import torch
 
 from firth.api import compose, train_recipe
 from firth.config import Table
-from firth.models import Seq2Seq, seq2seq
+from firth.models import ConditionalDecoder, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -82,7 +82,9 @@ CONFIGS: dict[str, Seq2SeqConfig] = {
 }
 
 
-def random_translator(name: str, source_vocab: int, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Seq2Seq:
+def random_translator(
+    name: str, source_vocab: int, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0
+) -> ConditionalDecoder:
     """Weights large enough that its probabilities are far from equal."""
     model = seq2seq(CONFIGS[name], source_vocab, vocab)
     generator = torch.Generator().manual_seed(seed)

@@ -17,7 +17,7 @@ from firth.interop.formats.formats import FORMATS
 from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantisation
 from firth.interop.formats.model_card import Card
 from firth.interop.formats.outgoing import Outgoing
-from firth.models import TransformerSeq2Seq
+from firth.models import TransformerDecoder
 from firth.progress import Progress, silent
 from firth.tasks.classification import ClassifierRun
 from firth.text import Tokenizer
@@ -70,7 +70,7 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
             "exported model predicts.",
             stacklevel=3,
         )
-    pairs = isinstance(run.network, TransformerSeq2Seq) and recipe.task.two_sides
+    pairs = isinstance(run.network, TransformerDecoder) and recipe.task.two_sides
     card = Card(
         name=name,
         parameters=sum(parameter.numel() for parameter in run.network.parameters()),

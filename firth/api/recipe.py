@@ -28,11 +28,6 @@ from firth.errors import ConfigError
 from firth.files import is_file
 from firth.models import (
     ModelConfig,
-    PrefixConfig,
-    TransformerCaptionConfig,
-    TransformerConfig,
-    TransformerEncoderConfig,
-    TransformerSeq2SeqConfig,
 )
 from firth.models.config import note_kept_hidden
 from firth.shipped import recipe_path
@@ -110,13 +105,7 @@ class Recipe(Tables[Any, Any]):
 
     def resolved(self) -> Recipe:
         """The same recipe with all settings filled in, so that it means the same on other machines and in later versions."""
-        model, context = self.model, self.training.context
-        if isinstance(model, TransformerConfig | TransformerEncoderConfig) and model.context is None:
-            model = dataclasses.replace(model, context=context)
-        if isinstance(model, TransformerSeq2SeqConfig | TransformerCaptionConfig) and model.context is None:
-            model = dataclasses.replace(model, context=context + 1)  # <eos>
-        if isinstance(model, PrefixConfig) and model.context is None:
-            model = dataclasses.replace(model, context=2 * (context + 1))  # both sides
+        model = self.model.with_room(self.training.context)
         embedding: Any = dataclasses.replace(model.embedding, vectors=_absolute(model.embedding.vectors))
         model = dataclasses.replace(model, embedding=embedding)
         anywhere: dict[str, Any] = {key: _absolute(getattr(self.data, key)) for key in self.data.paths()}

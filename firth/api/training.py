@@ -24,7 +24,7 @@ from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.freezing import freeze_parts
 from firth.models.initialise import initialise
-from firth.models.pretrained import embed, read_embedding
+from firth.models.pretrained import embed
 from firth.progress import Progress, silent
 from firth.progress.display import Display
 from firth.shipped import recipe_path
@@ -270,7 +270,7 @@ def initial_network(
     initialise(network, generator)
     if recipe.model.embedding.vectors is not None:
         if resumed is not None:
-            read_embedding(network).weight.requires_grad_(not recipe.model.embedding.vectors_fixed)
+            network.source_embedding.weight.requires_grad_(not recipe.model.embedding.vectors_fixed)
         else:
             notice(_embedded(network, source, recipe.model.embedding.vectors, recipe.model.embedding.vectors_fixed))
     trained: Collection[str] = ()

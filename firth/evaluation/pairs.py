@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from firth.evaluation.inference import inference, perplexity_of, with_progress
-from firth.models import ConditionalDecoder, Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
 from firth.text.batches.captions import CaptionBatch
 from firth.text.batches.padding import PADDING
@@ -26,7 +26,7 @@ class Likelihood:
 
 
 def likelihood(
-    model: Seq2Seq, pairs: Pairs, *, batch_tokens: int, dtype: str = "float32", progress: Progress = silent
+    model: ConditionalDecoder, pairs: Pairs, *, batch_tokens: int, dtype: str = "float32", progress: Progress = silent
 ) -> Likelihood:
     """−Σ log p(y_t | y_<t, x) over all pairs, summed in float64, without label smoothing."""
     parts = with_progress(pairs.sweep(batch_tokens), lambda rows: len(rows[0]), len(pairs), progress)

@@ -22,7 +22,7 @@ from firth.inspection.merge_pieces import merge, words_of
 from firth.layers.attention.weights import weights
 from firth.layers.cross_attention import Source
 from firth.layers.tap import attention_calls
-from firth.models import ConditionalDecoder, PrefixDecoder, RecurrentDecoder, Seq2Seq, TransformerDecoder
+from firth.models import ConditionalDecoder, PrefixDecoder, RecurrentDecoder, TransformerDecoder
 from firth.models.prefix import Prompt
 
 Array = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class Alignment(Drawn):
 
 
 def alignment(
-    network: Seq2Seq,
+    network: ConditionalDecoder,
     source_S: Ints,
     target_T: Ints,
     source_pieces: Sequence[str],

@@ -17,14 +17,14 @@ from firth.errors import ConfigError
 from firth.layers.recurrent import Recurrent
 from firth.layers.tap import outputs
 from firth.models import (
+    ConditionalDecoder,
     LanguageModel,
     Network,
     Readout,
+    RecurrentDecoder,
     RecurrentLM,
-    RecurrentSeq2Seq,
-    Seq2Seq,
+    TransformerDecoder,
     TransformerLM,
-    TransformerSeq2Seq,
 )
 from firth.models.encoder import Encoder, RecurrentEncoder, TransformerEncoder, WordEncoder
 from firth.models.prefix import PrefixDecoder
@@ -89,7 +89,7 @@ def _above(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]
             return _of_encoder(network.encoder, token_BT, length_B)
         case LanguageModel():
             return _of_language(network, token_BT, length_B)
-        case Seq2Seq():
+        case ConditionalDecoder(reads_text=True):
             return _of_source(network, token_BT, length_B)
         case _:
             raise _unknown(network)
@@ -115,15 +115,15 @@ def _of_encoder(encoder: Encoder, token_BT: Tensor, length_B: Tensor) -> list[Te
     raise _unknown(encoder)
 
 
-def _of_source(network: Seq2Seq, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
+def _of_source(network: ConditionalDecoder, token_BT: Tensor, length_B: Tensor) -> list[Tensor]:
     match network:
-        case RecurrentSeq2Seq() if network.config.reverse:  # it encodes the last token first
+        case RecurrentDecoder() if network.encoder.reverse:  # it encodes the last token first
             x_BTe = network.source_embedding(reversed_rows(token_BT, length_B))
             place_BT = reversed_rows(_places(token_BT), length_B)
             return [_at(x_BTd, place_BT) for x_BTd in _levels(network.encoder, x_BTe, length_B)]
-        case RecurrentSeq2Seq():
+        case RecurrentDecoder():
             return _levels(network.encoder, network.source_embedding(token_BT), length_B)
-        case TransformerSeq2Seq():
+        case TransformerDecoder():
             return _blocks(network.encoder, lambda: network.encode(token_BT, length_B))
         case PrefixDecoder():  # its rows are padded on the left
             prompt = network.encode(token_BT, length_B)
@@ -147,8 +147,7 @@ def _levels(recurrent: Recurrent, x_BTi: Tensor, length_B: Tensor) -> list[Tenso
 
 
 def _embedded(network: Network, token_BT: Tensor) -> Tensor:
-    table = network.source_embedding if isinstance(network, Seq2Seq) else network.embedding
-    x_BTe: Tensor = table(token_BT)
+    x_BTe: Tensor = network.source_embedding(token_BT)
     return x_BTe
 
 
@@ -161,8 +160,9 @@ def _reader(network: Network) -> Stack | Recurrent | None:
             return model.recurrent
         case TransformerEncoder() | PrefixDecoder() as model:
             return model.stack
-        case TransformerSeq2Seq() | RecurrentSeq2Seq() as model:
-            return model.encoder
+        case TransformerDecoder(reads_text=True, encoder=above) | RecurrentDecoder(reads_text=True, encoder=above):
+            found: Stack | Recurrent = above
+            return found
         case WordEncoder():
             return None
         case other:

@@ -16,7 +16,7 @@ from firth.figures.figure import Drawn, Figure
 from firth.figures.image_attention import overlay_figure, overlay_text
 from firth.inspection.alignment import Array, Ints, attention_weights
 from firth.inspection.merge_pieces import merge, words_of
-from firth.models import Captioner
+from firth.models import ConditionalDecoder
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,13 +49,14 @@ class ImageAttention(Drawn):
 
 
 def image_attention(
-    network: Captioner, image_HWC: npt.NDArray[np.uint8], target_T: Ints, pieces: Sequence[str], *, merged: bool
+    network: ConditionalDecoder, image_HWC: npt.NDArray[np.uint8], target_T: Ints, pieces: Sequence[str], *, merged: bool
 ) -> ImageAttention:
     """`target_T` ends with <eos>. `merged`: merge subwords into words, see merge_pieces.py."""
     device = next(network.parameters()).device
     image_1HWC = torch.from_numpy(np.array(image_HWC)).unsqueeze(0).to(device)
     words, rows = words_of(pieces, merged=merged)
     found = attention_weights(network, lambda: network.encode(image_1HWC), target_T)
-    cells = range(network.grid[0] * network.grid[1])
-    weights = {name: merge(alpha_TS, rows, cells).reshape(len(words), *network.grid) for name, alpha_TS in found.items()}
+    grid = network.encoder.grid
+    cells = range(grid[0] * grid[1])
+    weights = {name: merge(alpha_TS, rows, cells).reshape(len(words), *grid) for name, alpha_TS in found.items()}
     return ImageAttention(tuple(words), weights, image_HWC)

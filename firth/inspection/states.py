@@ -19,7 +19,7 @@ from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
 from firth.layers.recurrent import CELLS, Cell, Recurrent
 from firth.layers.state import RecurrentState
-from firth.models import RecurrentDecoder, RecurrentSeq2Seq
+from firth.models import RecurrentDecoder
 
 Array = npt.NDArray[np.float32]
 
@@ -168,8 +168,8 @@ def _side(call: _Call, reading: Reading) -> tuple[str, tuple[str, ...]]:
     network = reading.network
     if not isinstance(network, RecurrentDecoder):
         return "", reading.tokens
-    if isinstance(network, RecurrentSeq2Seq) and call.path == "encoder":
-        return "encoder ", reading.tokens[::-1] if network.config.reverse else reading.tokens
+    if isinstance(network, RecurrentDecoder) and call.path == "encoder":
+        return "encoder ", reading.tokens[::-1] if network.encoder.reverse else reading.tokens
     return "decoder ", reading.given
 
 

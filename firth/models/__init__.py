@@ -4,7 +4,7 @@ the third: one text in, another out; `captioner(config, size, vocab)` the fourth
 
 from firth.models.answer_reader import SpanReader
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
-from firth.models.captioner import Captioner, RecurrentCaptioner, TransformerCaptioner, captioner
+from firth.models.captioner import captioner
 from firth.models.conditional import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
 from firth.models.config import (
     LanguageConfig,
@@ -17,14 +17,13 @@ from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, lan
 from firth.models.network import ModelConfig, Network
 from firth.models.prefix import PrefixDecoder
 from firth.models.readouts import Classifier, MaskedLM, Readout, TextEmbedder, classifier, masked_lm, text_embedder
-from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, seq2seq
+from firth.models.seq2seq import seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters, size_of
 
 __all__ = [
     "AverageConfig",
     "CaptionModelConfig",
-    "Captioner",
     "Classifier",
     "ConditionalDecoder",
     "Encoder",
@@ -38,24 +37,19 @@ __all__ = [
     "PrefixDecoder",
     "Readout",
     "RecurrentCaptionConfig",
-    "RecurrentCaptioner",
     "RecurrentConfig",
     "RecurrentDecoder",
     "RecurrentEncoderConfig",
     "RecurrentLM",
-    "RecurrentSeq2Seq",
     "RecurrentSeq2SeqConfig",
-    "Seq2Seq",
     "Seq2SeqConfig",
     "SpanReader",
     "TextEmbedder",
     "TransformerCaptionConfig",
-    "TransformerCaptioner",
     "TransformerConfig",
     "TransformerDecoder",
     "TransformerEncoderConfig",
     "TransformerLM",
-    "TransformerSeq2Seq",
     "TransformerSeq2SeqConfig",
     "captioner",
     "classifier",

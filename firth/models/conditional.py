@@ -1,9 +1,10 @@
-"""Decoders that attend to a memory, whatever was encoded into it, a text (seq2seq.py) or an image (captioner.py):
+"""Decoders with an encoder, any of those for texts (seq2seq.py) and images (captioner.py):
 
-    p(y | x) = Π p(y_t | y_<t, memory(x))
+    p(y | x) = Π p(y_t | y_<t, encoder(x))
 
-`teacher_forced(token_BT, memory)` processes a whole target at once, for training; `start(memory) → state` and `step` generate, as
-with every decoder. States have `select(rows)`, for beam search. <eos> is the decoder's first input, and it ends the target.
+`encode(*source) → memory` reads the source. `teacher_forced(token_BT, memory)` processes a whole target at once, for training;
+`start(memory) → state` and `step` generate, as with every decoder. States have `select(rows)`, for beam search. <eos> is the
+decoder's first input, and it ends the target.
 
 Letters: B batch, S length of the memory, T target, V vocabulary, e embedding width, m width of the memory, d width.
 """
@@ -13,27 +14,79 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
 from firth.layers.cross_attention import Source
-from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent import Recurrent, cell_class
 from firth.layers.state import AttentionState, RecurrentState, parted
-from firth.models.caption_config import RecurrentCaptionConfig, TransformerCaptionConfig
-from firth.models.decoder import Decoder
-from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.caption_config import TransformerCaptionConfig
+from firth.models.decoder import Decoder, vocabulary_output
+from firth.models.seq2seq_config import RecurrentDecoderConfig, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
+
+
+class Encoded(NamedTuple):
+    """What an encoder hands on: a vector for each token or cell, and the last state if it is recurrent."""
+
+    memory_BSm: Tensor  # whatever it is past the end of a row, decoders ignore it
+    length_B: Tensor
+    last: RecurrentState | None = None
+
+    @property
+    def vector_Bm(self) -> Tensor:
+        """The source as one vector: the last output in each direction of a recurrent encoder, else the mean."""
+        if self.last is not None:
+            directions = self.memory_BSm.shape[-1] // self.last.h_LBd.shape[-1]
+            return self.last.h_LBd[-directions:].transpose(0, 1).flatten(1)
+        seen_BS1 = (torch.arange(self.memory_BSm.shape[1], device=self.length_B.device) < self.length_B[:, None]).unsqueeze(-1)
+        return self.memory_BSm.where(seen_BS1, 0.0).sum(1) / self.length_B[:, None]
+
+
+class SourceEncoder(Protocol):
+    """A module that encodes a source. An encoder of texts is given their tokens, lengths and embedding; one of images, images."""
+
+    memory_width: int
+    reads_text: bool
+    recurrent: bool  # whether it has a last state
+
+    def encode(self, *source: Any) -> Encoded: ...
 
 
 class ConditionalDecoder(Decoder):
     """The interface that decoding, scoring and training use."""
 
     carries = False
+    encoder: Any  # a SourceEncoder that is a module
+    own_embedding: nn.Embedding | None  # of a source text; None if it shares the target's
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the source is a text."""
+        return bool(self.encoder.reads_text)
+
+    @property
+    def source_vocab(self) -> int:
+        return self.source_embedding.num_embeddings
+
+    @property
+    def source_embedding(self) -> nn.Embedding:
+        return self.embedding if self.own_embedding is None else self.own_embedding
+
+    def encode(self, *source: Tensor) -> Any:
+        """Everything the decoder will know about the source."""
+        found: Encoded = self.encoder.encode(*source, *((self.source_embedding,) if self.reads_text else ()))
+        return self.remember(found)
+
+    def remember(self, encoded: Encoded) -> Any:
+        """What the decoder keeps of the source for all its steps."""
+        return encoded
 
     @abstractmethod
     def start(self, memory: Any) -> Any:
@@ -43,14 +96,10 @@ class ConditionalDecoder(Decoder):
         """The decoder's outputs after every token of the reference target, before the output layer."""
         return self.hidden(token_BT, self.start(memory))[0]
 
-
-class Encoded(NamedTuple):
-    """What a recurrent decoder attends to, zero past the end of a row, and its initial state."""
-
-    memory_BSm: Tensor
-    length_B: Tensor
-    first: RecurrentState
-    last_Bm: Tensor  # the source as one vector, for feed_context: the encoder's final output in each direction
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """logits_BTV after each token of the target so far; the source, then token_BT."""
+        *source, token_BT = inputs
+        return self.readout(self.teacher_forced(token_BT, self.encode(*source)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +142,10 @@ class DecoderState:
 
 
 class RecurrentDecoder(ConditionalDecoder):
-    """attention = "none": the decoder starts from the encoder's last state and sees nothing else of the source (Sutskever et al.
+    """The state starts from h_0 = tanh(W_s ←h_1) after a recurrent encoder (Bahdanau et al. 2015), else from the mean vector,
+    h_0 = tanh(W_h ā + b_h), c_0 = tanh(W_c ā + b_c) (Xu et al. 2015, §3.1.2).
+
+    attention = "none": the decoder starts from the encoder's last state and sees nothing else of the source (Sutskever et al.
     2014); with `feed_context`, the encoder's last output also enters every step (Cho et al. 2014).
 
     decoder = "bahdanau" is RNNsearch (Bahdanau et al. 2015): the decoder attends to the whole memory before every step, and
@@ -102,13 +154,28 @@ class RecurrentDecoder(ConditionalDecoder):
     decoder = "luong" (Luong et al. 2015): the top layer's h_t attends after every step, and ŷ_t = softmax(W h̃_t) with
     h̃_t = tanh(W_c [c_t; h_t]). With `input_feeding`, h̃_{t−1} is an input of step t, beside e_t."""
 
-    config: RecurrentSeq2SeqConfig | RecurrentCaptionConfig
+    config: RecurrentDecoderConfig
     context = None
     embedding_setting = "model.embedding.width"
 
-    def _add_decoder(self, memory: int) -> None:
-        """The layers after the encoder, for a memory of that width. They are made last: an optimiser's state is saved in the
-        order in which the parameters were made."""
+    def __init__(
+        self, config: RecurrentDecoderConfig, encoder: SourceEncoder, vocab: int, own_embedding: nn.Embedding | None = None
+    ) -> None:
+        """The decoder's layers are made last: an optimiser's state is saved in the order in which the parameters were made."""
+        super().__init__()
+        self.config, self.vocab, inputs, width = config, vocab, config.embedding_width, config.width
+        self.embedding_std = inputs**-0.5 if config.tied else 1.0
+        self.embedding = nn.Embedding(vocab, inputs)
+        self.own_embedding, self.encoder = own_embedding, encoder
+        self.first: nn.Linear | None = None
+        if config.attention != "none" or not encoder.recurrent:
+            given = width if encoder.recurrent else encoder.memory_width
+            parts = 1 if encoder.recurrent else len(cell_class(config.kind).state)
+            self.first = nn.Linear(given, parts * config.depth * width)
+        self._add_layers(encoder.memory_width)
+
+    def _add_layers(self, memory: int) -> None:
+        """The layers after the encoder, for a memory of that width."""
         config, inputs, width = self.config, self.embedding.embedding_dim, self.config.width
         luong, attentive = config.decoder == "luong", config.attention != "none" and config.decoder == "bahdanau"
         self.attentive: AttentiveRecurrent | None = None
@@ -121,7 +188,7 @@ class RecurrentDecoder(ConditionalDecoder):
                 self.attentive = AttentiveRecurrent(
                     config.kind, inputs, memory, width, score=config.attention, reset=config.decoder_reset
                 )
-        fed = inputs + (memory if config.feed_context else 0) + (width if config.input_feeding else 0)
+        fed = inputs + (memory if config.feeds_context else 0) + (width if config.input_feeding else 0)
         layers = config.depth - 1 if attentive else config.depth
         if layers:
             self.recurrent = Recurrent(
@@ -132,7 +199,7 @@ class RecurrentDecoder(ConditionalDecoder):
                 dropout=config.dropout,
                 reset=config.decoder_reset,
             )
-        features = width + inputs + memory if attentive or config.feed_context else width
+        features = width + inputs + memory if attentive or config.feeds_context else width
         self.projection = nn.Linear(features, inputs, bias=False) if config.tied and features != inputs else None
         self.output = None if config.tied else nn.Linear(features, self.vocab)
         self.output_bias = nn.Parameter(torch.zeros(self.vocab)) if config.tied else None
@@ -140,8 +207,21 @@ class RecurrentDecoder(ConditionalDecoder):
     def start(self, memory: Encoded) -> DecoderState:
         attention = self.attentional or self.attentive
         attended = attention.remember(memory.memory_BSm, memory.length_B) if attention is not None else None
-        fed_Bd = torch.zeros_like(memory.first.h_LBd[0]) if self.config.input_feeding else None
-        return DecoderState(memory.first, attended, memory.last_Bm if self.config.feed_context else None, fed_Bd=fed_Bd)
+        first = self._first(memory)
+        fed_Bd = torch.zeros_like(first.h_LBd[0]) if self.config.input_feeding else None
+        return DecoderState(first, attended, memory.vector_Bm if self.config.feeds_context else None, fed_Bd=fed_Bd)
+
+    def _first(self, memory: Encoded) -> RecurrentState:
+        """The state before the first step."""
+        last, depth = memory.last, self.config.depth
+        if self.first is None:
+            assert last is not None  # of a recurrent encoder
+            return last
+        given_Bm = memory.vector_Bm if last is None else last.h_LBd[-1]
+        layers = torch.tanh(self.first(given_Bm)).chunk(self.first.out_features // self.config.width, dim=-1)
+        parts = [torch.stack(layers[n : n + depth]) for n in range(0, len(layers), depth)]
+        kept = len(cell_class(self.config.kind).state) - len(parts)
+        return RecurrentState(*parts, *(torch.zeros_like(parts[0]) for _ in range(kept)))
 
     def hidden(self, token_BT: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:  # type: ignore[override]
         e_BTe = self._drop(self.embedding(token_BT))
@@ -160,6 +240,11 @@ class RecurrentDecoder(ConditionalDecoder):
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
+
+    def alignment(self, *inputs: Tensor) -> Tensor:
+        """α_BTS of the source and token_BT; see `alignment_to`."""
+        *source, token_BT = inputs
+        return self.alignment_to(self.encode(*source), token_BT)
 
     def alignment_to(self, memory: Encoded, token_BT: Tensor) -> Tensor:
         """α_BTS: the attention weights of each step, computed before it predicts."""
@@ -257,9 +342,29 @@ class TransformerDecoder(ConditionalDecoder):
     output: nn.Linear | None  # None if the embedding is the output layer, too
     output_bias: nn.Parameter | None
 
-    def remember(self, x_BSd: Tensor, length_B: Tensor) -> tuple[Source, ...]:
+    def __init__(
+        self,
+        config: TransformerSeq2SeqConfig | TransformerCaptionConfig,
+        encoder: SourceEncoder,
+        vocab: int,
+        own_embedding: nn.Embedding | None = None,
+    ) -> None:
+        super().__init__()
+        if encoder.memory_width != config.width:
+            raise ConfigError(
+                f"the decoder attends to vectors of its own width {config.width}; the encoder gives {encoder.memory_width}"
+            )
+        self.config, self.vocab, self.context = config, vocab, config.context
+        self.embedding_std = config.width**-0.5
+        self.embedding = nn.Embedding(vocab, config.width)
+        self.own_embedding, self.encoder = own_embedding, encoder
+        self.decoder = Stack(config, config.depth, cross=True)
+        self.output, self.output_bias = vocabulary_output(config, vocab)
+
+    def remember(self, encoded: Encoded) -> tuple[Source, ...]:
         """Keys and values of the memory for each layer of the decoder."""
-        return tuple(block.cross.remember(x_BSd, length_B) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]
+        given = encoded.memory_BSm, encoded.length_B
+        return tuple(block.cross.remember(*given) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]
 
     def start(self, memory: tuple[Source, ...]) -> Translated:
         return Translated(AttentionState.empty(self.config.depth), memory)
@@ -275,8 +380,7 @@ class TransformerDecoder(ConditionalDecoder):
         return self._scaled(x_BTd), Translated(own, state.sources, state.share)
 
     def _scaled(self, x_BTd: Tensor) -> Tensor:
-        scaled = isinstance(self.config, TransformerSeq2SeqConfig) and self.config.output_scale
-        return x_BTd * self.config.width**-0.5 if scaled else x_BTd
+        return x_BTd * self.config.width**-0.5 if self.config.output_scale else x_BTd
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)

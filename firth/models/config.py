@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from firth.config import Notice, SubTable, build, nested, renamed, with_old_names
 from firth.errors import ConfigError
@@ -34,9 +34,39 @@ class DropoutRates(NamedTuple):
     output: float
 
 
+class ModelSettings:
+    """What every [model] table answers."""
+
+    @property
+    def longest(self) -> int | None:
+        """The longest text that the positions reach; None: any length."""
+        return None
+
+    @property
+    def longest_side(self) -> int | None:
+        """The same of each side, where source and target may stand in one row."""
+        return self.longest
+
+    @property
+    def one_vocabulary(self) -> str | None:
+        """The setting for which source and target need one vocabulary."""
+        return None
+
+    def positions(self, tokens: int) -> int | None:
+        """How many positions a model needs for training.context = `tokens`; None: it needs none."""
+        return None
+
+    def with_room(self, tokens: int) -> Self:
+        """The same table, with a context for that many tokens where none is set."""
+        return self
+
+    def expect_room(self, tokens: int) -> None:
+        """Refuse a context without room for that many tokens."""
+
+
 @with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
+class RecurrentConfig(ModelSettings):
     """A recurrent language model."""
 
     family: Literal["language"] = "language"  # predicts each token from the tokens before it
@@ -79,7 +109,7 @@ class RecurrentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerSettings:
+class TransformerSettings(ModelSettings):
     """The settings of every Transformer: decoders, encoders, and encoder–decoders."""
 
     kind: Literal["transformer"]  # Transformer
@@ -152,9 +182,23 @@ class TransformerSettings:
         """The dimension of the token embeddings."""
         return self.width
 
+    def positions(self, tokens: int) -> int:
+        return tokens
+
+    def with_room(self, tokens: int) -> Self:
+        return self if self.context is not None else dataclasses.replace(self, context=self.positions(tokens))
+
+    def expect_room(self, tokens: int) -> None:
+        needed = self.positions(tokens)
+        if self.context is not None and self.context < needed:
+            ends = "" if needed == tokens else ", <eos> included"
+            raise ConfigError(
+                f"training.context = {tokens} needs {needed} positions{ends}, but model.context = {self.context}. Raise "
+                "model.context, or lower training.context."
+            )
+
     @property
     def longest(self) -> int | None:
-        """The longest text that the positions reach; None: any length."""
         return self.context if position_scheme(self.position.kind).ends else None
 
     def block(self, **more: Any) -> BlockConfig:

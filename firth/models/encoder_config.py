@@ -10,14 +10,14 @@ from firth.errors import ConfigError
 from firth.layers.attention.config import WindowedConfig
 from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
-from firth.models.config import TransformerSettings, at_least_one, at_most, check_fraction, check_sizes
+from firth.models.config import ModelSettings, TransformerSettings, at_least_one, at_most, check_fraction, check_sizes
 from firth.models.embedding_config import EmbeddingConfig, EncoderEmbeddingConfig, SizedEmbeddingConfig
 from firth.models.tag_readouts import TagReadoutKind
 
 
 @with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
-class AverageConfig:
+class AverageConfig(ModelSettings):
     """The mean of a text's word vectors, as the input of a classifier."""
 
     family: Literal["encoder"] = "encoder"  # turns a text into vectors
@@ -35,7 +35,7 @@ class AverageConfig:
 
 @with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
-class RecurrentEncoderConfig:
+class RecurrentEncoderConfig(ModelSettings):
     """A recurrent encoder, bidirectional by default."""
 
     family: Literal["encoder"] = "encoder"  # turns a text into vectors

@@ -8,7 +8,6 @@ from torch import nn
 
 from firth.errors import ConfigError, did_you_mean
 from firth.models.network import Network
-from firth.models.pretrained import read_embedding
 
 _SHOWN = 12  # names in a message
 
@@ -29,7 +28,7 @@ def freeze_parts(network: Network, names: Sequence[str]) -> str:
 def _weights(network: Network, name: str) -> list[nn.Parameter]:
     found = [weight for path, weight in network.named_parameters() if path == name or path.startswith(f"{name}.")]
     if not found and name == "embedding":
-        found = list(read_embedding(network).parameters())
+        found = list(network.source_embedding.parameters())
     if not found:
         known = _parts(network)
         top = [path for path in known if path.count(".") < 2]

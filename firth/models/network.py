@@ -5,16 +5,11 @@ from __future__ import annotations
 from torch import nn
 
 from firth.models.caption_config import CaptionModelConfig
-from firth.models.config import LanguageConfig, TransformerSettings
+from firth.models.config import LanguageConfig
 from firth.models.encoder_config import EncoderConfig
 from firth.models.seq2seq_config import Seq2SeqConfig
 
 ModelConfig = LanguageConfig | EncoderConfig | Seq2SeqConfig | CaptionModelConfig
-
-
-def position_limit(config: ModelConfig) -> int | None:
-    """The longest text that a model has positions for; None: any length."""
-    return config.longest if isinstance(config, TransformerSettings) else None
 
 
 class Network(nn.Module):
@@ -25,3 +20,13 @@ class Network(nn.Module):
     embedding_std: float  # of the initial embedding
     embedding_setting: str  # the setting that changes the embedding's width
     carries: bool = False  # whether the state at the end of one window may start the next (truncated BPTT)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether its input is a text."""
+        return True
+
+    @property
+    def source_embedding(self) -> nn.Embedding:
+        """The embedding of the text that it reads."""
+        return self.embedding

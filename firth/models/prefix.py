@@ -24,8 +24,8 @@ from firth.layers.attention import mask
 from firth.layers.attention.key_ranges import Span, Whole
 from firth.layers.attention.mask import Mask
 from firth.layers.state import AttentionState
+from firth.models.conditional import ConditionalDecoder
 from firth.models.decoder import vocabulary_output
-from firth.models.seq2seq import Seq2Seq
 from firth.models.seq2seq_config import PrefixConfig
 from firth.models.stack import Stack
 
@@ -80,22 +80,22 @@ class Continued:
         return Continued(self.own.of(own), before_B, self.source)
 
 
-class PrefixDecoder(Seq2Seq):
+class PrefixDecoder(ConditionalDecoder):
     """Source and target share all parameters. Training is one pass over both; for generation, the source is encoded once and
     its keys and values are cached together with those of the target."""
 
     embedding_setting = "model.width"
-    own_embedding = None
+    reads_text = True
 
     def __init__(self, config: PrefixConfig, vocab: int) -> None:
         super().__init__()
-        self.config, self.source_vocab, self.vocab, self.context = config, vocab, vocab, config.context
+        self.config, self.vocab, self.context, self.own_embedding = config, vocab, config.context, None
         self.embedding_std = config.width**-0.5
         self.embedding = nn.Embedding(vocab, config.width)
         self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a query sees later keys
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:
+    def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:  # type: ignore[override]
         """Nothing is computed yet: the decoder itself encodes the source, in `start`."""
         S = source_BS.shape[1]
         before_B = S - length_B

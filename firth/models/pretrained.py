@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.config import settings
 from firth.errors import ConfigError
 from firth.models.config import TransformerSettings
 from firth.models.encoder_config import AverageConfig
-from firth.models.network import ModelConfig, Network, position_limit
+from firth.models.network import ModelConfig, Network
 from firth.models.readouts import Readout
-from firth.models.seq2seq import Seq2Seq
 
 # Settings that do not change the role of a weight, or only that of weights which the other model lacks.
 _MAY_DIFFER = frozenset(
@@ -32,11 +31,6 @@ _OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")
 _SHOWN = 6  # names in a message
 
 
-def read_embedding(model: Network) -> nn.Embedding:
-    """The embedding of a model's input tokens."""
-    return model.source_embedding if isinstance(model, Seq2Seq) else model.embedding
-
-
 def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
     """Give each token that has a vector in `file` that vector, and return how many have one. The others keep their random vector,
     rescaled to the average length of the file's, so that neither dominates.
@@ -47,7 +41,7 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
     from firth.vectors import load
 
     vectors = load(Path(file))
-    table_Ve = read_embedding(model).weight
+    table_Ve = model.source_embedding.weight
     if vectors.width != table_Ve.shape[1]:
         raise ConfigError(
             f"the vectors in {file} have dimension {vectors.width}, the model's embedding {table_Ve.shape[1]}; "
@@ -86,7 +80,7 @@ class Initialised:
 def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
     """Refuse weights that were trained with other settings: a matrix of the same shape may have another role."""
     old, new = _meanings(there), _meanings(here)
-    if position_limit(here) is not None:
+    if here.longest is not None:
         old["context"], new["context"] = there.context, here.context  # type: ignore[union-attr]
     for name in [name for name in new if (old.get(name), new[name]) == (None, None)]:
         del new[name]

@@ -1,120 +1,67 @@
-"""Sequence to sequence: p(y | x) = Π p(y_t | y_<t, x), x a text.
+"""Sequence to sequence: p(y | x) = Π p(y_t | y_<t, x), x a text. Encoders of texts; the decoders are in conditional.py.
 
-The interface is `encode(source_BS, length_B) → memory`, then `teacher_forced` or `start` and `step` of the decoder that attends
-to it (conditional.py). Source and target end with <eos>; padding after the source's length has no effect.
+`encode(source_BS, length_B)` reads the source. Source and target end with <eos>; padding after the source's length has no effect.
 
 Letters: B batch, S source, T target, V vocabulary, e embedding width, m width of the memory, d width.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any
-
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
-from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
-from firth.layers.state import RecurrentState
 from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
-from firth.models.decoder import vocabulary_output
-from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
+from firth.models.config import TransformerSettings
+from firth.models.prefix import PrefixDecoder
+from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig
 from firth.models.stack import Stack
 
 
-class Seq2Seq(ConditionalDecoder):
-    """A decoder whose memory is a text."""
+class RecurrentText(Recurrent):
+    """Recurrent layers over the embedded source; `reverse`: from its last token to its first (Sutskever et al. 2014, §3.3).
 
-    source_vocab: int
-    own_embedding: nn.Embedding | None  # of the source; None if it shares the target's
+    A GRU has torch's reset: only the decoder's was published with the other."""
 
-    @property
-    def source_embedding(self) -> nn.Embedding:
-        return self.embedding if self.own_embedding is None else self.own_embedding
+    reads_text, recurrent = True, True
 
-    @abstractmethod
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> Any:
-        """Everything the decoder will know about the source."""
+    def __init__(self, config: RecurrentSeq2SeqConfig) -> None:
+        bidirectional, inputs = config.encoder_bidirectional, config.embedding_width
+        super().__init__(config.kind, inputs, config.width, config.depth, dropout=config.dropout, bidirectional=bidirectional)
+        self.memory_width, self.reverse = config.width * self.directions, config.reverse
 
-    def forward(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
-        """logits_BTV after each token of the target so far."""
-        return self.readout(self.teacher_forced(token_BT, self.encode(source_BS, length_B)))
-
-
-class RecurrentSeq2Seq(RecurrentDecoder, Seq2Seq):
-    """A recurrent encoder and a recurrent decoder. With attention, h_0 = tanh(W_s ←h_1); the memory is all of the encoder's
-    outputs (Bahdanau et al. 2015). Without, the decoder starts from the encoder's last state (Sutskever et al. 2014)."""
-
-    config: RecurrentSeq2SeqConfig
-
-    def __init__(self, config: RecurrentSeq2SeqConfig, source_vocab: int, vocab: int) -> None:
-        super().__init__()
-        self.config, self.source_vocab, self.vocab = config, source_vocab, vocab
-        inputs, width = config.embedding_width, config.width
-        self.embedding_std = inputs**-0.5 if config.tied else 1.0
-        self.embedding = nn.Embedding(vocab, inputs)
-        self.own_embedding = None if config.shared else nn.Embedding(source_vocab, inputs)
-        self.encoder = Recurrent(
-            config.kind, inputs, width, config.depth, dropout=config.dropout, bidirectional=config.encoder_bidirectional
-        )  # a GRU with torch's reset: only the decoder's was published with the other
-        self.first = nn.Linear(width, config.depth * width) if config.attention != "none" else None
-        self._add_decoder(width * self.encoder.directions)
-
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> Encoded:
-        if self.config.reverse:
-            source_BS = reversed_rows(source_BS, length_B)
-        x_BSe = self._drop(self.source_embedding(source_BS))
-        memory_BSm, last = self.encoder(x_BSe, length_B=length_B)
-        last_Bm = last.h_LBd[-self.encoder.directions :].transpose(0, 1).flatten(1)
-        return Encoded(memory_BSm, length_B, self._first(last), last_Bm)
-
-    def alignment(self, source_BS: Tensor, length_B: Tensor, token_BT: Tensor) -> Tensor:
-        """α_BTS: the attention weights of each step, computed before it predicts."""
-        return self.alignment_to(self.encode(source_BS, length_B), token_BT)
-
-    def _first(self, last: RecurrentState) -> RecurrentState:
-        if self.first is None:
-            return last
-        h_LBd = torch.stack(torch.tanh(self.first(last.h_LBd[-1])).chunk(self.config.depth, dim=-1))
-        return RecurrentState(h_LBd, *(torch.zeros_like(h_LBd) for _ in last.parts[1:]))
+    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> Encoded:
+        x_BSe: Tensor = embedding(reversed_rows(source_BS, length_B) if self.reverse else source_BS)
+        if self.dropout:
+            x_BSe = F.dropout(x_BSe, self.dropout, self.training)
+        memory_BSm, last = self(x_BSe, length_B=length_B)
+        return Encoded(memory_BSm, length_B, last)
 
 
-class TransformerSeq2Seq(TransformerDecoder, Seq2Seq):
-    """A bidirectional encoder, and a causal decoder that also attends to the encoder's outputs (Vaswani et al. 2017)."""
+class TransformerText(Stack):
+    """Bidirectional blocks over the embedded source (Vaswani et al. 2017)."""
 
-    config: TransformerSeq2SeqConfig
+    reads_text, recurrent = True, False
 
-    def __init__(self, config: TransformerSeq2SeqConfig, source_vocab: int, vocab: int) -> None:
-        super().__init__()
-        self.config, self.source_vocab, self.vocab, self.context = config, source_vocab, vocab, config.context
-        self.embedding_std = config.width**-0.5
-        self.embedding = nn.Embedding(vocab, config.width)
-        self.own_embedding = None if config.shared else nn.Embedding(source_vocab, config.width)
-        self.encoder = Stack(config, config.encoder_depth or config.depth, bidirectional=True)
-        self.decoder = Stack(config, config.depth, cross=True)
-        self.output, self.output_bias = vocabulary_output(config, vocab)
+    def __init__(self, config: TransformerSettings, depth: int) -> None:
+        super().__init__(config, depth, bidirectional=True)
+        self.memory_width = config.width
 
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> tuple[Source, ...]:
-        """Keys and values for each layer of the decoder."""
-        x_BSd, _ = self.encoder.run_blocks(
-            self.encoder.embed_positions(self.source_embedding(source_BS), 0), mask.lengths(length_B)
-        )
-        return self.remember(x_BSd, length_B)
+    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> Encoded:
+        x_BSd, _ = self.run_blocks(self.embed_positions(embedding(source_BS), 0), mask.lengths(length_B))
+        return Encoded(x_BSd, length_B)
 
 
-def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> Seq2Seq:
+def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> ConditionalDecoder:
     """The module; models/initialise.py draws its initial weights."""
-    match config:
-        case RecurrentSeq2SeqConfig():
-            return RecurrentSeq2Seq(config, source_vocab, vocab)
-        case TransformerSeq2SeqConfig():
-            return TransformerSeq2Seq(config, source_vocab, vocab)
-        case PrefixConfig():
-            from firth.models.prefix import PrefixDecoder  # prefix.py imports this module
-
-            return PrefixDecoder(config, vocab)
+    if isinstance(config, PrefixConfig):
+        return PrefixDecoder(config, vocab)
+    own = None if config.shared else nn.Embedding(source_vocab, config.embedding_width)
+    if isinstance(config, RecurrentSeq2SeqConfig):
+        return RecurrentDecoder(config, RecurrentText(config), vocab, own)
+    return TransformerDecoder(config, TransformerText(config, config.encoder_depth or config.depth), vocab, own)
 
 
 def reversed_rows(token_BS: Tensor, length_B: Tensor) -> Tensor:

@@ -9,49 +9,75 @@ from firth.config import renamed, with_old_names
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
 from firth.layers.recurrent import CellKind, Reset, cell_class
-from firth.models.config import TransformerSettings, at_least_one, check_cell, check_fraction, check_sizes
+from firth.models.config import ModelSettings, TransformerSettings, at_least_one, check_cell, check_fraction, check_sizes
 from firth.models.embedding_config import SizedEmbeddingConfig
 
 AttentionKind = Literal["none"] | ScoreKind
 DecoderKind = Literal["bahdanau", "luong"]
 
 
-@with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
-class RecurrentSeq2SeqConfig:
-    """A recurrent encoder and a recurrent decoder, with or without attention."""
+class RecurrentDecoderConfig(ModelSettings):
+    """The settings of every recurrent decoder with an encoder."""
 
-    family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
     kind: CellKind  # recurrent network with this cell
     attention: AttentionKind = "additive"  # attention score; "none": the decoder receives one fixed vector instead
     # which state of the decoder attends: "bahdanau": the previous one, before each step; "luong": the current one, after the step
     decoder: DecoderKind = "bahdanau"
     input_feeding: bool = False  # feed what attention found to the next step of the decoder; only for `decoder = "luong"`
-    width: int = 256  # dimension of the hidden state of the decoder, and of the encoder in each direction
-    depth: int = 1  # number of layers of the encoder, and of the decoder
+    width: int = 256  # dimension of the hidden state of the decoder, and of a recurrent encoder in each direction
+    depth: int = 1  # number of layers of the decoder, and of a recurrent encoder
     embedding: SizedEmbeddingConfig = SizedEmbeddingConfig()  # token embeddings
-    bidirectional: bool | None = None  # encode the source in both directions; if not set, true, or false for `attention = "none"`
-    reverse: bool = False  # encode the source from its last token to its first; only for `attention = "none"`
-    # feed the fixed vector to every step of the decoder and to the output layer; only for `attention = "none"`
-    feed_context: bool = renamed("feed", default=False)
     # whether the decoder's reset gate acts after or before the product with U; only for gru; if not set, "before", or "after" for
     # `attention = "none"` and `decoder = "luong"`
     reset: Reset | None = None
-    dropout: float = 0.0  # dropout rate on the embeddings, between layers, and before the output layer
+    # dropout rate on the embeddings or the cells of the image, between layers, and before the output layer
+    dropout: float = 0.0
     tied: bool = False  # use the target embedding as the output layer, too, with a projection in between
-    shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         at_least_one(width=self.width, depth=self.depth)
         check_sizes(self)
         check_fraction("dropout", self.dropout)
-        if self.decoder == "luong" and self.attention == "none":
-            raise ConfigError('model.decoder = "luong" needs attention, and model.attention is "none"; remove one of them')
         if self.input_feeding and self.decoder != "luong":
             raise ConfigError(
                 f'model.input_feeding only applies to model.decoder = "luong", and it is "{self.decoder}"; remove '
                 "model.input_feeding, or change model.decoder"
             )
+        check_cell(self.kind, reset=self.reset is not None)
+
+    @property
+    def embedding_width(self) -> int:
+        """The dimension of the token embeddings."""
+        return self.embedding.width or self.width
+
+    @property
+    def feeds_context(self) -> bool:
+        """Whether the source as one vector enters every step."""
+        return False
+
+    @property
+    def decoder_reset(self) -> Reset:
+        published = self.attention != "none" and self.decoder == "bahdanau"
+        return self.reset or ("before" if cell_class(self.kind).has_reset and published else "after")
+
+
+@with_old_names("model")
+@dataclass(frozen=True, kw_only=True)
+class RecurrentSeq2SeqConfig(RecurrentDecoderConfig):
+    """A recurrent encoder and a recurrent decoder, with or without attention."""
+
+    family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
+    bidirectional: bool | None = None  # encode the source in both directions; if not set, true, or false for `attention = "none"`
+    reverse: bool = False  # encode the source from its last token to its first; only for `attention = "none"`
+    # feed the fixed vector to every step of the decoder and to the output layer; only for `attention = "none"`
+    feed_context: bool = renamed("feed", default=False)
+    shared: bool = False  # use one embedding for source and target; needs `tokenizer.joint`
+
+    def __post_init__(self) -> None:
+        self.check()
+        if self.decoder == "luong" and self.attention == "none":
+            raise ConfigError('model.decoder = "luong" needs attention, and model.attention is "none"; remove one of them')
         if self.attention != "none":
             for name in ("reverse", "feed_context"):
                 if getattr(self, name):
@@ -69,21 +95,18 @@ class RecurrentSeq2SeqConfig:
                 'with model.attention = "none" the decoder starts from the encoder\'s last state, and a bidirectional encoder '
                 "has two; remove model.bidirectional, or choose an attention"
             )
-        check_cell(self.kind, reset=self.reset is not None)
 
     @property
-    def embedding_width(self) -> int:
-        """The dimension of the token embeddings."""
-        return self.embedding.width or self.width
+    def feeds_context(self) -> bool:
+        return self.feed_context
+
+    @property
+    def one_vocabulary(self) -> str | None:
+        return "model.shared" if self.shared else None
 
     @property
     def encoder_bidirectional(self) -> bool:
         return self.attention != "none" if self.bidirectional is None else self.bidirectional
-
-    @property
-    def decoder_reset(self) -> Reset:
-        published = self.attention != "none" and self.decoder == "bahdanau"
-        return self.reset or ("before" if cell_class(self.kind).has_reset and published else "after")
 
 
 @with_old_names("model")
@@ -105,6 +128,13 @@ class TransformerSeq2SeqConfig(TransformerSettings):
             )
         super().__post_init__()
 
+    @property
+    def one_vocabulary(self) -> str | None:
+        return "model.shared" if self.shared else None
+
+    def positions(self, tokens: int) -> int:
+        return tokens + 1  # <eos>
+
 
 @with_old_names("model")
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +145,17 @@ class PrefixConfig(TransformerSettings):
     family: Literal["seq2seq"] = "seq2seq"  # generates a target text from a source text
     # one Transformer for source and target
     kind: Literal["prefix"]  # type: ignore[assignment]
+
+    @property
+    def longest_side(self) -> int | None:
+        return None if self.longest is None else self.longest // 2
+
+    @property
+    def one_vocabulary(self) -> str:
+        return 'model.kind = "prefix"'
+
+    def positions(self, tokens: int) -> int:
+        return 2 * (tokens + 1)  # both sides, each with <eos>
 
 
 Seq2SeqConfig = RecurrentSeq2SeqConfig | TransformerSeq2SeqConfig | PrefixConfig

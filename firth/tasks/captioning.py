@@ -22,7 +22,7 @@ from firth.inspection.image_attention import ImageAttention
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import Captioner, CaptionModelConfig, TransformerCaptionConfig, captioner
+from firth.models import CaptionModelConfig, ConditionalDecoder, captioner
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.image_captioner import Caption, ImageCaptioner
@@ -51,7 +51,7 @@ class CaptionConfig(ObjectiveConfig):
 
 
 def caption(
-    model: Captioner,
+    model: ConditionalDecoder,
     image_BHWC: Tensor,
     input_BT: Tensor,
     target_BT: Tensor,
@@ -64,7 +64,7 @@ def caption(
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
 
 
-class CaptionerRun(Run[Captioner]):
+class CaptionerRun(Run[ConditionalDecoder]):
     wanted = "a captioner"
 
     @property
@@ -111,7 +111,7 @@ class CaptionerRun(Run[Captioner]):
 
     def pixels(self, image: ImageLike) -> Bytes:
         """The image as the network sees it: bytes, height × width × 3, a square of data.size."""
-        return read_image(image, self.network.size)
+        return read_image(image, self.network.encoder.size)
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The most probable tokens at each position of the caption `target`, by default the run's own; `text` is the path of the
@@ -164,7 +164,7 @@ class CaptionerRun(Run[Captioner]):
         def forward() -> Tensor:
             return self.network.teacher_forced(input_1T, self.network.encode(image_1HWC))
 
-        rows, columns = self.network.grid
+        rows, columns = self.network.encoder.grid
         cells = tuple(f"{row},{column}" for row in range(1, rows + 1) for column in range(1, columns + 1))
         return Reading(self.network, forward, cells, names(self.tokenizer, target_T), has_pieces(self.tokenizer))
 
@@ -201,24 +201,17 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
 
     def check(self) -> None:
         super().check()
-        model, training = self.recipe.model, self.recipe.training
-        if isinstance(model, TransformerCaptionConfig) and model.context is not None and model.context <= training.context:
-            raise ConfigError(
-                f"training.context = {training.context} and <eos> do not fit into model.context = {model.context}. Raise it, or "
-                "lower training.context."
-            )
+        self.expect_context()
         with torch.device("meta"):
             self.network(3, 3)  # refuses images whose sides do not fit the encoder
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> CaptionData:
         return prepare_captions(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
 
-    def network(self, source_vocab: int, vocab: int) -> Captioner:
+    def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:
         model = self.recipe.model
         assert isinstance(model, CaptionModelConfig)  # a recipe's family fits its objective
-        if isinstance(model, TransformerCaptionConfig) and model.context is None:
-            model = dataclasses.replace(model, context=self.recipe.training.context + 1)  # <eos>
-        return captioner(model, self.recipe.data.side, vocab)
+        return captioner(model.with_room(self.recipe.training.context), self.recipe.data.side, vocab)
 
     def batches(self, data: CaptionData) -> BucketedCaptions:
         return BucketedCaptions(data.train, self.recipe.training.batch, self.recipe.training.seed)
@@ -226,7 +219,7 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     def loss(self, data: CaptionData) -> Loss:
         return partial(caption, smoothing=self.recipe.objective.smoothing)
 
-    def validate(self, network: Captioner, data: CaptionData, progress: Progress) -> dict[str, Any]:
+    def validate(self, network: ConditionalDecoder, data: CaptionData, progress: Progress) -> dict[str, Any]:
         """The loss; where another metric selects the weights, also those of greedy captions."""
         assert data.valid is not None
         result = dataclasses.asdict(_likelihood(network, data.valid, self.recipe.training.dtype, progress))
@@ -267,6 +260,6 @@ def _measured(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _likelihood(network: Captioner, captions: Captions, dtype: str, progress: Progress) -> Likelihood:
+def _likelihood(network: ConditionalDecoder, captions: Captions, dtype: str, progress: Progress) -> Likelihood:
     parts = with_progress(captions.sweep(AT_ONCE), lambda rows: len(rows[0]), len(captions), progress)
     return likelihood_of(network, (batch for _, batch in parts), dtype)

@@ -26,7 +26,6 @@ from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fi
 from firth.files import write_text
 from firth.layers.cross_entropy import at_least_float32
 from firth.models import CaptionModelConfig, Classifier, Seq2SeqConfig, classifier
-from firth.models.network import position_limit
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -280,7 +279,7 @@ class ClassifierRun(Run[Classifier]):
         self, path: str | Path | None, split: Split | None, progress: Progress, decision: Threshold | None
     ) -> dict[str, object]:
         name, examples = self._examples(path, split, progress)
-        refuse_longer(examples.length_N, position_limit(self.recipe.model), f"texts of {name}")
+        refuse_longer(examples.length_N, self.recipe.model.longest, f"texts of {name}")
         loss = self.recipe.objective.loss
         log_p_NC = class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=progress)
         best_N = None if decision is None else decision.decide(log_p_NC, self.labels)
@@ -325,7 +324,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Labelled:
         tokenizer = target_of(tokenizers)
-        limit = position_limit(self.recipe.model)
+        limit = self.recipe.model.longest
         more = self._vector_words() if isinstance(tokenizer, TokenizerConfig) and tokenizer.vectors else ()
         data = prepare_labelled(self.recipe.data, tokenizer, progress, limit=limit, also=more)
         if data.valid is not None:

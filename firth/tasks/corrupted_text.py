@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from firth.errors import ConfigError
 from firth.evaluation.pairs import likelihood_of
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.progress import Progress
 from firth.tasks.running_text import RunningTextRun, RunningTextTask
 from firth.tasks.task import O, rows
@@ -21,7 +21,7 @@ from firth.training.distributed import mine
 from firth.training.loop import Loss
 
 
-class CorruptedTextRun(RunningTextRun[Seq2Seq]):
+class CorruptedTextRun(RunningTextRun[ConditionalDecoder]):
     def _forward(self, *tokens: Any) -> Any:
         return self.network.start(self.network.encode(*tokens))
 
@@ -38,7 +38,7 @@ class CorruptedTextTask(RunningTextTask[O]):
 
     def check(self) -> None:
         super().check()
-        self.expect_pair_context()
+        self.expect_context()
         context = self.recipe.training.context
         if context < self.shortest:
             raise ConfigError(
@@ -52,7 +52,9 @@ class CorruptedTextTask(RunningTextTask[O]):
     def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
         """All windows of a text once, corrupted with seed 0, so that runs with other seeds are asked the same."""
 
-    def measured(self, network: Seq2Seq, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
+    def measured(
+        self, network: ConditionalDecoder, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
+    ) -> dict[str, Any]:
         batches = _reported(self.sweep(text.ids, tokenizer), self.recipe.training.context, text.count, progress)
         return dataclasses.asdict(likelihood_of(network, batches, dtype))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from firth.decoding.search.beam import Hypothesis
 from firth.errors import ConfigError, DataError
-from firth.models import Seq2Seq, Seq2SeqConfig, seq2seq
+from firth.models import ConditionalDecoder, Seq2SeqConfig, seq2seq
 from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.contextual_vectors import refuse_longer
@@ -108,7 +108,7 @@ class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
     needs_eos = True
     targets = "the original windows, each with <eos>"
 
-    def network(self, source_vocab: int, vocab: int) -> Seq2Seq:
+    def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         return seq2seq(self.recipe.model, vocab + 1, vocab + 1)  # <mask>
 

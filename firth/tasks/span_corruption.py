@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from firth.errors import ConfigError
-from firth.models import Seq2Seq, Seq2SeqConfig, seq2seq
+from firth.models import ConditionalDecoder, Seq2SeqConfig, seq2seq
 from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.task import ObjectiveConfig
 from firth.text import Prepared, Tokenizer
@@ -41,7 +41,7 @@ class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
     use = "evaluate, or start another run from it with training.init"
     targets = "the spans and their sentinels"
 
-    def network(self, source_vocab: int, vocab: int) -> Seq2Seq:
+    def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         vocab += self.corruption(0).sentinels
         return seq2seq(self.recipe.model, vocab, vocab)

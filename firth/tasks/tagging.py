@@ -16,7 +16,6 @@ from firth.evaluation.tagging import evaluate as measure
 from firth.evaluation.tagging import marks_spans, predict
 from firth.inspection.inputs import Reading
 from firth.models import EncoderConfig
-from firth.models.network import position_limit
 from firth.models.tagger import Tagger, tagger
 from firth.progress import Progress
 from firth.tasks.abilities import contextual_vectors
@@ -158,7 +157,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
         if self.recipe.training.select == "f1" and not marks_spans(data.labels):
             shown = ", ".join(data.labels[:5])
             raise ConfigError(f'training.select is "f1", but these tags mark no spans: {shown} … Choose "loss" or "accuracy".')
-        if (limit := position_limit(model)) is not None:
+        if (limit := model.longest) is not None:
             for name in ("train", "valid"):
                 if (part := getattr(data, name)) is not None:
                     refuse_longer(part.length_N, limit, f"{name} sentences")

@@ -18,10 +18,6 @@ from firth.models import (
     AverageConfig,
     ModelConfig,
     Network,
-    PrefixConfig,
-    TransformerConfig,
-    TransformerEncoderConfig,
-    TransformerSeq2SeqConfig,
 )
 from firth.models.config import TransformerSettings
 from firth.progress import Progress
@@ -160,28 +156,7 @@ class Task(ABC, Generic[C, O, D]):
 
     def expect_context(self) -> None:
         """A Transformer must have room for training.context tokens."""
-        model, training = self.recipe.model, self.recipe.training
-        if (
-            isinstance(model, TransformerConfig | TransformerEncoderConfig)
-            and (model.context or training.context) < training.context
-        ):
-            raise ConfigError(
-                f"training.context = {training.context} is longer than model.context = {model.context}. Raise model.context."
-            )
-
-    def expect_pair_context(self) -> None:
-        """A sequence-to-sequence Transformer must have room for training.context tokens and <eos>, on each side."""
-        model, context = self.recipe.model, self.recipe.training.context
-        if isinstance(model, TransformerSeq2SeqConfig) and model.context is not None and model.context <= context:
-            raise ConfigError(
-                f"training.context = {context} and <eos> do not fit into model.context = {model.context}. Raise it, or "
-                "lower training.context."
-            )
-        if isinstance(model, PrefixConfig) and model.context is not None and model.context < 2 * (context + 1):
-            raise ConfigError(
-                f"source and target of training.context = {context} tokens, each with <eos>, do not fit into model.context = "
-                f"{model.context}. Set model.context = {2 * (context + 1)}, or lower training.context."
-            )
+        self.recipe.model.expect_room(self.recipe.training.context)
 
     def refuse_average(self, why: str) -> None:
         """model.kind = "average" ignores the order of the tokens, and everything but the token itself."""

@@ -21,8 +21,7 @@ from firth.inspection.beam_tree import BeamTree
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import cross_entropy
-from firth.models import PrefixConfig, PrefixDecoder, Seq2Seq, Seq2SeqConfig, seq2seq
-from firth.models.network import position_limit
+from firth.models import ConditionalDecoder, PrefixDecoder, Seq2SeqConfig, seq2seq
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
@@ -53,7 +52,7 @@ class TranslationConfig(ObjectiveConfig):
 
 
 def translation(
-    model: Seq2Seq,
+    model: ConditionalDecoder,
     source_BS: Tensor,
     source_length_B: Tensor,
     input_BT: Tensor,
@@ -67,7 +66,7 @@ def translation(
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
 
 
-class TranslatorRun(Run[Seq2Seq]):
+class TranslatorRun(Run[ConditionalDecoder]):
     wanted = "a translator"
 
     @property
@@ -210,12 +209,9 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
 
     def check(self) -> None:
         super().check()
-        model, joint = self.recipe.model, self.recipe.tokenizer.joint
-        if isinstance(model, PrefixConfig) and not joint:
-            raise ConfigError('model.kind = "prefix" reads and writes with one vocabulary. Set tokenizer.joint = true.')
-        if getattr(model, "shared", False) and not joint:
-            raise ConfigError("model.shared needs one vocabulary for both sides. Set tokenizer.joint = true, or remove it.")
-        self.expect_pair_context()
+        if (why := self.recipe.model.one_vocabulary) and not self.recipe.tokenizer.joint:
+            raise ConfigError(f"{why} needs one vocabulary for both sides. Set tokenizer.joint = true, or change it.")
+        self.expect_context()
 
     def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:
         super().check_metric(setting, metric, choices)
@@ -225,18 +221,18 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
         data = prepare_parallel(self.recipe.data, tokenizers, self.recipe.training.context, progress)
         model = self.recipe.model
-        limit = position_limit(model)
+        limit = model.longest
         if limit is not None and data.valid is not None:
             longest = int(max(data.valid.source_length_N.max(), data.valid.target_length_N.max()))
-            longest *= 2 if isinstance(model, PrefixConfig) else 1  # both sides are in one row
-            if longest > limit:
+            needed = model.positions(longest - 1) or 0
+            if needed > limit:
                 raise DataError(
-                    f"the longest held-out sentence needs {longest} positions, <eos> included; model.context = {limit}. "
-                    f"Set model.context = {longest}, or choose another model.position."
+                    f"the longest held-out sentence needs {needed} positions, <eos> included; model.context = {limit}. "
+                    f"Set model.context = {needed}, or choose another model.position."
                 )
         return data
 
-    def network(self, source_vocab: int, vocab: int) -> Seq2Seq:
+    def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         return seq2seq(self.recipe.model, source_vocab, vocab)
 
@@ -246,7 +242,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     def loss(self, data: Parallel) -> Loss:
         return partial(translation, smoothing=self.recipe.objective.smoothing)
 
-    def validate(self, network: Seq2Seq, data: Parallel, progress: Progress) -> dict[str, Any]:
+    def validate(self, network: ConditionalDecoder, data: Parallel, progress: Progress) -> dict[str, Any]:
         """The loss; where another metric selects the weights, also those of greedy translations."""
         pairs, training = data.valid, self.recipe.training
         assert pairs is not None

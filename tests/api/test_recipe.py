@@ -109,7 +109,7 @@ def test_text_with_quotes_newlines_and_other_scripts_survives_toml(tmp_path: Pat
             ["model.attention.heads=5"],
             "model.attention.heads = 5 does not divide model.width = 32; try model.attention.heads = 4",
         ),
-        (["model.context=8"], "training.context = 24 is longer than model.context = 8. Raise model.context."),
+        (["model.context=8"], "training.context = 24 needs 24 positions, but model.context = 8. Raise model.context"),
         (["data.text=a", "data.path=b"], "data.path and data.text are set. Set only one of"),
         (["training.schedule=cosin"], 'Did you mean "cosine"?'),
         (["depth=6"], '"depth=6" is not a setting. Write --table.key=value'),

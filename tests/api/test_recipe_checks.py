@@ -124,12 +124,12 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
     "windows longer than the model": (
         TEXT,
         {"model": {"kind": "transformer", "context": 100}, "training": {"context": 101}},
-        "training.context = 101 is longer than model.context = 100.",
+        "training.context = 101 needs 101 positions, but model.context = 100.",
     ),
     "sentences longer than the model": (
         TRANSFORMER,
         {"model": {"context": 24}},
-        "training.context = 24 and <eos> do not fit into model.context",
+        "training.context = 24 needs 25 positions, <eos> included, but model.context",
     ),
     "accuracy promised of pairs": (
         PAIRS,

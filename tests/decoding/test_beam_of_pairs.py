@@ -13,7 +13,7 @@ from translations import CONFIGS, random_translator
 
 from firth.decoding.graphs.replayed import Replayed
 from firth.decoding.search.beam import Hypothesis
-from firth.models import PrefixConfig, Seq2Seq, seq2seq
+from firth.models import ConditionalDecoder, PrefixConfig, seq2seq
 from firth.models.initialise import initialise
 
 SOURCE_V, V, END, SIZE, LIMIT = 11, 13, 0, 4, 9
@@ -25,7 +25,7 @@ SOURCE_BS = torch.randint(1, SOURCE_V, (3, 6), generator=torch.Generator().manua
 class Endless:
     """A model that never ends a text, and notes how many positions of how many rows it was asked for."""
 
-    model: Seq2Seq
+    model: ConditionalDecoder
     asked: list[tuple[int, int]]
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -50,7 +50,7 @@ class Reread:
 
 @dataclass(frozen=True)
 class Uncached:
-    model: Seq2Seq
+    model: ConditionalDecoder
 
     def step(self, token_BT: Tensor, state: Reread) -> tuple[Tensor, Reread]:
         text_BT = torch.cat((state.token_BT, token_BT), dim=1)
@@ -92,7 +92,7 @@ def test_a_cached_beam_is_an_uncached_beam(name: str, penalty: float) -> None:
 class InFixedMemory:
     """A model whose states are of a fixed size from the second token on, as where steps are replayed (graphs/replayed.py)."""
 
-    def __init__(self, model: Seq2Seq) -> None:
+    def __init__(self, model: ConditionalDecoder) -> None:
         self.model, self.begun = model, False
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -102,13 +102,13 @@ class InFixedMemory:
         return logits_BTV, state
 
 
-def searched(model: Seq2Seq, steps: Any, device: str = "cpu") -> list[list[Hypothesis]]:
+def searched(model: ConditionalDecoder, steps: Any, device: str = "cpu") -> list[list[Hypothesis]]:
     with torch.inference_mode():
         state = model.start(model.encode(SOURCE_BS.to(device), LENGTH_B.to(device)))
     return beam(steps, state, prompt(3).to(device), size=SIZE, limits=[LIMIT] * 3, end=END, unfinished=True)
 
 
-def translator(name: str) -> Seq2Seq:
+def translator(name: str) -> ConditionalDecoder:
     if name != "prefix":
         return random_translator(name, SOURCE_V, V)
     model = seq2seq(PrefixConfig(kind="prefix", width=16, depth=2, heads=2, context=32), V, V)

@@ -17,7 +17,7 @@ from firth.decoding.sampling.draw import random_numbers
 from firth.decoding.sampling.rows import Text
 from firth.decoding.search.beam import Hypothesis
 from firth.decoding.search.sequences import decode
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 
 SOURCE_V, VOCAB, END = 11, 9, 0
 LENGTHS = (6, 1, 4, 9, 2, 7, 3, 5)
@@ -37,7 +37,7 @@ GREEDY = DecodingConfig(temperature=0.0)
 
 
 def written(
-    model: Seq2Seq,
+    model: ConditionalDecoder,
     config: DecodingConfig = GREEDY,
     rows: list[int] | None = None,
     limits: list[int] | None = None,
@@ -52,7 +52,7 @@ def written(
     return decode(model, state, prompt_B1, config, numbers or chosen.tolist(), limits=limits, end=END)
 
 
-def log_p(model: Seq2Seq, text: int, tokens: tuple[int, ...]) -> Tensor:
+def log_p(model: ConditionalDecoder, text: int, tokens: tuple[int, ...]) -> Tensor:
     """log p of every token that could come after each of `tokens`, and at first, read at once."""
     source_BS, length_B = sources()
     source_1S = source_BS[text : text + 1, : LENGTHS[text]]
@@ -61,7 +61,7 @@ def log_p(model: Seq2Seq, text: int, tokens: tuple[int, ...]) -> Tensor:
         return torch.log_softmax(model(source_1S, length_B[text : text + 1], input_1T)[0].double(), -1)
 
 
-def plain_greedy(model: Seq2Seq, text: int, limit: int) -> Hypothesis:
+def plain_greedy(model: ConditionalDecoder, text: int, limit: int) -> Hypothesis:
     tokens: tuple[int, ...] = ()
     total = 0.0
     while len(tokens) < limit and END not in tokens:
@@ -154,7 +154,7 @@ def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_mo
 # --- drawing
 
 
-def drawn(model: Seq2Seq, rows: list[int], numbers: list[int], **options: Any) -> list[tuple[int, ...]]:
+def drawn(model: ConditionalDecoder, rows: list[int], numbers: list[int], **options: Any) -> list[tuple[int, ...]]:
     return [h.tokens for h in written(model, DecodingConfig(**options), rows, [12] * len(rows), numbers)]
 
 

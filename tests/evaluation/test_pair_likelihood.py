@@ -11,7 +11,7 @@ import torch
 from translations import CONFIGS, random_translator
 
 from firth.evaluation.pairs import likelihood
-from firth.models import Seq2Seq, seq2seq
+from firth.models import ConditionalDecoder, seq2seq
 from firth.text.batches.pairs import Pairs
 
 SOURCE_V, VOCAB, END = 11, 9, 0
@@ -30,7 +30,7 @@ def pairs_of(lengths: list[tuple[int, int]]) -> Pairs:
 PAIRS = pairs_of([(5, 3), (2, 7), (1, 1), (8, 8), (3, 3), (6, 2), (4, 9), (3, 1)])
 
 
-def nats_of(model: Seq2Seq, n: int) -> list[float]:
+def nats_of(model: ConditionalDecoder, n: int) -> list[float]:
     """−log p of each token of the target of pair n, one prefix after the other."""
     source_S = PAIRS.source_ids[PAIRS.source_starts[n] : PAIRS.source_starts[n + 1]].astype(np.int64)
     target_T = PAIRS.target_ids[PAIRS.target_starts[n] : PAIRS.target_starts[n + 1]].astype(np.int64)

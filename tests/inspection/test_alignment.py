@@ -14,7 +14,7 @@ from translations import random_translator
 from firth.errors import ConfigError
 from firth.inspection.alignment import Alignment, alignment
 from firth.layers.attention import mask
-from firth.models import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
+from firth.models import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
 
 SOURCE_V, VOCAB, END = 11, 9, 0
 SOURCE_S = np.array([4, 7, 1, 10, END])
@@ -24,7 +24,7 @@ SOURCE_PIECES = [" un", "do", " it", ".", "<eos>"]
 TARGET_PIECES = ["re", "do", " so", "<eos>"]
 
 
-def looked(network: Seq2Seq, merged: bool = False) -> Alignment:
+def looked(network: ConditionalDecoder, merged: bool = False) -> Alignment:
     return alignment(network, SOURCE_S, TARGET_T, SOURCE_PIECES, TARGET_PIECES, merged=merged)
 
 
@@ -34,7 +34,7 @@ def given() -> tuple[Tensor, Tensor]:
 
 def test_of_rnnsearch_it_is_alpha() -> None:
     network = random_translator("rnnsearch", SOURCE_V, VOCAB)
-    assert isinstance(network, RecurrentSeq2Seq)
+    assert isinstance(network, RecurrentDecoder)
     found = looked(network)
     with torch.no_grad():
         alpha_TS = network.alignment(*given(), INPUT_1T)[0].numpy()
@@ -43,7 +43,7 @@ def test_of_rnnsearch_it_is_alpha() -> None:
     assert (found.source, found.target) == (tuple(SOURCE_PIECES), tuple(TARGET_PIECES))
 
 
-def by_hand(network: TransformerSeq2Seq, layer: int, head: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def by_hand(network: TransformerDecoder, layer: int, head: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """softmax(q kᵀ/√D), with q of what the layer is given and k of the whole encoder, from their matrices alone."""
     cross: Any = network.decoder.blocks[layer].cross
     seen: list[Tensor] = []
@@ -60,14 +60,14 @@ def by_hand(network: TransformerSeq2Seq, layer: int, head: int) -> np.ndarray[tu
     return np.asarray(p_TS / p_TS.sum(-1, keepdims=True))
 
 
-def encoded(network: TransformerSeq2Seq, source_1S: Tensor) -> Tensor:
+def encoded(network: TransformerDecoder, source_1S: Tensor) -> Tensor:
     x_1Sd = network.encoder.embed_positions(network.source_embedding(source_1S), 0)
     return network.encoder.run_blocks(x_1Sd, mask.FULL)[0][0]
 
 
 def test_of_a_transformer_it_is_the_softmax_of_its_scores_in_every_layer_and_head() -> None:
     network = random_translator("transformer", SOURCE_V, VOCAB)
-    assert isinstance(network, TransformerSeq2Seq)
+    assert isinstance(network, TransformerDecoder)
     found = looked(network)
     for layer in range(2):
         truth = [by_hand(network, layer, head) for head in range(2)]

@@ -16,14 +16,14 @@ from firth.inspection.contextual_vectors import depth, layer_number, layers, lon
 from firth.layers.tap import outputs
 from firth.models import (
     AverageConfig,
+    ConditionalDecoder,
     Network,
     PrefixConfig,
+    RecurrentDecoder,
     RecurrentEncoderConfig,
-    RecurrentSeq2Seq,
-    Seq2Seq,
     TransformerConfig,
+    TransformerDecoder,
     TransformerEncoderConfig,
-    TransformerSeq2Seq,
     classifier,
     masked_lm,
     seq2seq,
@@ -80,7 +80,7 @@ def test_there_is_the_embedding_and_a_layer_for_each_block_or_level(name: str) -
     model = build()
     found = layers(model, TOKENS, LENGTHS)
     assert (depth(model), len(found)) == (deep, deep + 1)
-    table = model.source_embedding if isinstance(model, Seq2Seq) else model.embedding
+    table = model.source_embedding if isinstance(model, ConditionalDecoder) else model.embedding
     assert_equal(found[0], table.weight[TOKENS].detach())
     assert all(x_BTd.shape[:2] == TOKENS.shape for x_BTd in found)
 
@@ -100,11 +100,11 @@ def test_padding_and_the_other_rows_change_nothing(name: str) -> None:
 
 def read_by_itself(model: Network, token_BT: Tensor, length_B: Tensor) -> Tensor:
     """What the parts that stand above read."""
-    if isinstance(model, TransformerSeq2Seq):
+    if isinstance(model, TransformerDecoder):
         with outputs([model.encoder.norm]) as x:
             model.encode(token_BT, length_B)
         return x[0]
-    if isinstance(model, RecurrentSeq2Seq):
+    if isinstance(model, RecurrentDecoder):
         return model.encode(token_BT, length_B).memory_BSm
     return model.hidden(token_BT)[0] if hasattr(model, "step") else model.encoder(token_BT, length_B)  # type: ignore[operator, union-attr, return-value]
 

@@ -18,7 +18,7 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.search.beam import Hypothesis
 from firth.errors import ConfigError, DataError
 from firth.layers.tap import outputs
-from firth.models import TransformerSeq2Seq
+from firth.models import TransformerDecoder
 from firth.tasks.abilities.conditional_search import search
 from firth.tasks.translation import TranslatorRun
 
@@ -50,7 +50,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, TranslatorRun, Path]) -> None:
     theirs, run, _ = pair
     ours, (source_BS, length_B, seen_BS) = run.network, sources()
-    assert isinstance(ours, TransformerSeq2Seq)
+    assert isinstance(ours, TransformerDecoder)
     target_BT = torch.randint(330, (3, 20), generator=torch.Generator().manual_seed(2))
     exact = theirs(source_BS, attention_mask=seen_BS.long(), decoder_input_ids=target_BT, output_hidden_states=True)
     with outputs([*ours.encoder.blocks[:-1], ours.encoder.norm, *ours.decoder.blocks[:-1], ours.decoder.norm]) as found:

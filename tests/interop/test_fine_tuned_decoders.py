@@ -129,7 +129,7 @@ CONTRADICTIONS: dict[str, tuple[Table, str]] = {
     "width": ({"model": {"width": 64}}, r"model\.width is 32 there and 64 here"),
     "kind": ({"model": {"kind": "lstm", "width": 32}}, r'model\.kind is "transformer" there and "lstm" here'),
     "tokenizer": ({"tokenizer": {"kind": "bpe", "vocab": 300}}, "has another vocabulary: tokenizer.kind is 'imported' there"),
-    "context": ({"training": {"context": 500}}, r"training\.context = 500 is longer than model\.context = 128"),
+    "context": ({"training": {"context": 500}}, r"training\.context = 500 needs 500 positions, but model\.context = 128"),
 }
 
 

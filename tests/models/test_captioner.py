@@ -14,10 +14,10 @@ from torch.testing import assert_close
 from firth.errors import ConfigError
 from firth.layers.image_cells import Convolutions, ImageCells, Patches, normalised
 from firth.models import (
-    Captioner,
     CaptionModelConfig,
+    ConditionalDecoder,
     RecurrentCaptionConfig,
-    RecurrentCaptioner,
+    RecurrentDecoder,
     TransformerCaptionConfig,
     captioner,
 )
@@ -44,7 +44,7 @@ CONFIGS: dict[str, CaptionModelConfig] = {
 RECURRENT = [name for name, config in CONFIGS.items() if isinstance(config, RecurrentCaptionConfig)]
 
 
-def model_of(name: str) -> Captioner:
+def model_of(name: str) -> ConditionalDecoder:
     model = captioner(CONFIGS[name], SIZE, VOCAB)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def array(x: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return x.detach().double().numpy()
 
 
-def oracle_decoder(model: RecurrentCaptioner) -> show_attend_tell.Decoder:
+def oracle_decoder(model: RecurrentDecoder) -> show_attend_tell.Decoder:
     assert model.attentive is not None
     assert model.output is not None
     cell, e, d = model.attentive.cell, model.embedding.embedding_dim, model.config.width
@@ -81,7 +81,7 @@ def oracle_decoder(model: RecurrentCaptioner) -> show_attend_tell.Decoder:
 
 def test_the_lstm_captioner_is_show_attend_and_tell() -> None:
     model = model_of("lstm")
-    assert isinstance(model, RecurrentCaptioner)
+    assert isinstance(model, RecurrentDecoder)
     front = model.encoder.front
     assert isinstance(front, Convolutions)
     layers = [
@@ -215,7 +215,7 @@ def test_an_image_that_does_not_fit_the_encoder_is_refused(config: CaptionModelC
 def test_settings_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"compares a state of width 6 with 4 channels"):
         RecurrentCaptionConfig(kind="lstm", width=6, channels=(4,), attention="dot")
-    with pytest.raises(ConfigError, match=r'model.input_feeding needs model.decoder = "luong"'):
+    with pytest.raises(ConfigError, match=r'model.input_feeding only applies to model.decoder = "luong"'):
         RecurrentCaptionConfig(kind="lstm", input_feeding=True)
     with pytest.raises(ConfigError, match=r"model.channels is \[\]"):
         RecurrentCaptionConfig(kind="lstm", channels=())

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from firth.inspection.inputs import Reading
 from firth.inspection.states import states
 from firth.layers.state import RecurrentState
+from firth.models import RecurrentDecoder, seq2seq
 from firth.models.initialise import initialise
-from firth.models.seq2seq import RecurrentSeq2Seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
 
 Array = npt.NDArray[np.float64]
@@ -26,11 +26,11 @@ TOKEN_BT = torch.tensor([[0, 7, 2, 8, 1], [0, 5, 5, 1, 3], [0, 4, 4, 6, 2]])
 SCORES = ["additive", "bilinear", "dot", "scaled_dot", "gaussian", "cosine"]
 
 
-def luong(kind: str = "gru", **settings: Any) -> RecurrentSeq2Seq:
+def luong(kind: str = "gru", **settings: Any) -> RecurrentDecoder:
     given: dict[str, Any] = {"width": 6, "embedding": 5, "decoder": "luong", "kind": kind} | settings
     if given.get("attention", "additive") not in ("additive", "bilinear"):
         given["bidirectional"] = False
-    model = RecurrentSeq2Seq(RecurrentSeq2SeqConfig(**given), SOURCE_V, TARGET_V)
+    model: Any = seq2seq(RecurrentSeq2SeqConfig(**given), SOURCE_V, TARGET_V)
     initialise(model, torch.Generator().manual_seed(0))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -52,7 +52,7 @@ def softmax(x: Array) -> Array:
     return np.asarray(weight / weight.sum())
 
 
-def cell(model: RecurrentSeq2Seq, layer: int, x: Array, state: list[Array]) -> list[Array]:
+def cell(model: RecurrentDecoder, layer: int, x: Array, state: list[Array]) -> list[Array]:
     """torch's equations of each cell, from its stacked weights."""
     weights: Any = model.recurrent.layers[layer]  # type: ignore[union-attr]
     W, U, b, b_h = (array(next(p for n, p in weights.named_parameters() if n.startswith(name))) for name in NAMES)
@@ -71,7 +71,7 @@ def cell(model: RecurrentSeq2Seq, layer: int, x: Array, state: list[Array]) -> l
 NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
-def score(model: RecurrentSeq2Seq, h: Array, m: Array) -> float:
+def score(model: RecurrentDecoder, h: Array, m: Array) -> float:
     part: Any = model.attentional
     match model.config.attention:
         case "additive":
@@ -95,11 +95,11 @@ def bilinear(part: Any) -> Array:
     return array(next(iter(own.values()))[0]) if own else np.eye(part.query.weight.shape[0])
 
 
-def loop(model: RecurrentSeq2Seq, row: int) -> tuple[Array, Array]:
+def loop(model: RecurrentDecoder, row: int) -> tuple[Array, Array]:
     """α_TS and p_TV of one sentence."""
     encoded = model.encode(SOURCE_BS, LENGTH_B)
     memory = array(encoded.memory_BSm[row, : LENGTH_B[row]])
-    state = [[array(part[layer, row]) for part in encoded.first.parts] for layer in range(model.config.depth)]
+    state = [[array(part[layer, row]) for part in model.start(encoded).recurrent.parts] for layer in range(model.config.depth)]
     W_c = array(model.attentional.combine.weight)  # type: ignore[union-attr]
     W_y, b_y = (array(part) for part in (model.output.weight, model.output.bias))  # type: ignore[union-attr]
     fed, alignments, probabilities = np.zeros(model.config.width), [], []

@@ -12,7 +12,7 @@ import torch
 from firth.api import compose, load, train_recipe
 from firth.api.training import Watcher
 from firth.errors import ConfigError
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.vectors import WordVectors
 
 WORDS = ["the", "cat", "sat", "mat", "elsewhere"]
@@ -132,7 +132,7 @@ def test_a_translator_reads_its_source_with_them(
     (tmp_path / "v.firth").unlink()  # a run that goes on does not need it
     run = train_recipe(compose(table), tmp_path / "run", resume=True).path
     found = load(run, "cpu")
-    assert isinstance(found.network, Seq2Seq)
+    assert isinstance(found.network, ConditionalDecoder)
     tokens = [found.source_tokenizer.token(id) for id in range(found.source_tokenizer.vocab)]
     row_Nd = found.network.source_embedding.weight.detach()[[tokens.index(word) for word in WORDS[:4]]]
     expected_Nd = torch.from_numpy(np.stack([vectors[word] for word in WORDS[:4]]))

@@ -13,11 +13,17 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.quantised import Quantisation, QuantisedLinear
-from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
+from firth.models import (
+    ConditionalDecoder,
+    LanguageModel,
+    RecurrentConfig,
+    TransformerConfig,
+    language_model,
+    seq2seq,
+)
 from firth.models.encoder import encoder
 from firth.models.encoder_config import RecurrentEncoderConfig
 from firth.models.quantisation import held_bytes, quantise
-from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 
 VOCAB = 11
@@ -144,9 +150,9 @@ def test_translators_are_quantised_with_their_encoders() -> None:
     transformer = TransformerSeq2SeqConfig(kind="transformer", width=32, depth=2, heads=2, context=12)
     recurrent = RecurrentSeq2SeqConfig(kind="lstm", width=32, embedding=32, attention="none")
     source_BS, length_B = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]]), torch.tensor([4, 2])
-    models: tuple[tuple[Seq2Seq, int], ...] = (
-        (TransformerSeq2Seq(transformer, VOCAB, VOCAB), 2 * 4 + 2 * 7 + 1),
-        (RecurrentSeq2Seq(recurrent, VOCAB, VOCAB), 2 + 2 + 1),
+    models: tuple[tuple[ConditionalDecoder, int], ...] = (
+        (seq2seq(transformer, VOCAB, VOCAB), 2 * 4 + 2 * 7 + 1),
+        (seq2seq(recurrent, VOCAB, VOCAB), 2 + 2 + 1),
     )
     for model, matrices in models:
         generator = torch.Generator().manual_seed(0)
@@ -173,4 +179,4 @@ def test_both_directions_of_an_encoder_are_quantised() -> None:
 def test_rnnsearch_is_refused() -> None:
     config = RecurrentSeq2SeqConfig(kind="lstm", width=8, embedding=8)
     with pytest.raises(ConfigError, match="attends before each step"):
-        quantise(RecurrentSeq2Seq(config, VOCAB, VOCAB), "int8")
+        quantise(seq2seq(config, VOCAB, VOCAB), "int8")

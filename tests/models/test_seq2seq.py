@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.recurrent import Recurrent
+from firth.models import ConditionalDecoder, RecurrentDecoder, TransformerDecoder, seq2seq
 from firth.models.initialise import initialise
-from firth.models.seq2seq import RecurrentSeq2Seq, Seq2Seq, TransformerSeq2Seq, reversed_rows
+from firth.models.seq2seq import RecurrentText, TransformerText, reversed_rows
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from firth.oracles import rnnsearch
 
@@ -53,21 +54,19 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
 ALL = [(kind, form) for kind in KINDS for form in FORMS] + [("transformer", form) for form in TRANSFORMERS]
 
 
-def recurrent(kind: str = "gru", **settings: Any) -> RecurrentSeq2Seq:
+def recurrent(kind: str = "gru", **settings: Any) -> RecurrentDecoder:
     config = RecurrentSeq2SeqConfig(kind=kind, **({"width": 6, "embedding": 5, "depth": 1} | settings))  # type: ignore[arg-type]
-    model: RecurrentSeq2Seq = drawn(RecurrentSeq2Seq(config, SOURCE_V, TARGET_V))
+    model: RecurrentDecoder = drawn(seq2seq(config, SOURCE_V, TARGET_V))
     return model
 
 
-def transformer(**settings: Any) -> TransformerSeq2Seq:
+def transformer(**settings: Any) -> TransformerDecoder:
     given = {"width": 8, "heads": 2, "depth": 2, "context": 16} | settings
-    model: TransformerSeq2Seq = drawn(
-        TransformerSeq2Seq(TransformerSeq2SeqConfig(kind="transformer", **given), SOURCE_V, TARGET_V)
-    )
+    model: TransformerDecoder = drawn(seq2seq(TransformerSeq2SeqConfig(kind="transformer", **given), SOURCE_V, TARGET_V))
     return model
 
 
-def model_of(kind: str, form: str) -> Seq2Seq:
+def model_of(kind: str, form: str) -> ConditionalDecoder:
     return transformer(**TRANSFORMERS[form]) if kind == "transformer" else recurrent(kind, depth=2, **FORMS[form])
 
 
@@ -89,7 +88,7 @@ def array(tensor: Tensor) -> rnnsearch.Array:
     return np.asarray(tensor.detach().numpy(), np.float64)
 
 
-def oracle_of(model: RecurrentSeq2Seq) -> rnnsearch.Decoder:
+def oracle_of(model: RecurrentDecoder) -> rnnsearch.Decoder:
     """The weights, gate by gate: torch stacks r, z, n; the input is [e; c]."""
     assert model.attentive is not None
     assert model.output is not None
@@ -110,12 +109,16 @@ def test_rnnsearch_is_the_published_decoder() -> None:
     model = recurrent()
     source_BS, length_B, token_BT = texts(7, 4, 1)
     encoded = model.encode(source_BS, length_B)
+    first_LBd = model.start(encoded).recurrent.h_LBd
     logits_BTV = model(source_BS, length_B, token_BT)
     alignment_BTS = model.alignment(source_BS, length_B, token_BT)
     for b, length in enumerate(length_B.tolist()):
         embedded_Te = array(model.embedding(token_BT[b]))
         trace = rnnsearch.decode(
-            embedded_Te, array(encoded.memory_BSm[b, :length]), array(encoded.first.h_LBd[0, b]), oracle_of(model)
+            embedded_Te,
+            array(encoded.memory_BSm[b, :length]),
+            array(first_LBd[0, b]),
+            oracle_of(model),
         )
         np.testing.assert_allclose(array(logits_BTV[b].softmax(-1)), trace.probability_TV, rtol=1e-9)
         np.testing.assert_allclose(array(alignment_BTS[b, :, :length]), trace.alignment_TS, rtol=1e-9)
@@ -128,7 +131,7 @@ def test_the_decoder_starts_from_the_backward_state_at_the_first_source_token() 
     encoded = model.encode(source_BS, length_B)
     back_Bd = encoded.memory_BSm[:, 0, model.config.width :]
     assert model.first is not None
-    torch.testing.assert_close(encoded.first.h_LBd[0], torch.tanh(model.first(back_Bd)))
+    torch.testing.assert_close(model.start(encoded).recurrent.h_LBd[0], torch.tanh(model.first(back_Bd)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -315,3 +318,30 @@ def test_only_the_published_gru_resets_before() -> None:
     resets = [RecurrentSeq2SeqConfig(kind="gru", attention=name).decoder_reset for name in ("additive", "none")]  # type: ignore[arg-type]
     assert resets == ["before", "after"]
     assert RecurrentSeq2SeqConfig(kind="gru", decoder="luong").decoder_reset == "after"
+
+
+@pytest.mark.parametrize("decoder", ["lstm", "gru", "transformer"])
+def test_any_encoder_goes_with_any_decoder(decoder: Any) -> None:
+    """An encoder of the other kind: the decoder computes the same in steps as at once, and nothing behind a source counts."""
+    vectors = nn.Embedding(SOURCE_V, 8)
+    stack = TransformerSeq2SeqConfig(kind="transformer", width=8, depth=2, context=16, attention={"heads": 2})  # type: ignore[arg-type]
+    model: ConditionalDecoder
+    if decoder == "transformer":
+        of_text = RecurrentSeq2SeqConfig(kind="lstm", width=4, embedding=8)  # type: ignore[arg-type]
+        model = TransformerDecoder(stack, RecurrentText(of_text), TARGET_V, vectors)
+    else:
+        config = RecurrentSeq2SeqConfig(kind=decoder, width=6, embedding=8, depth=2)  # type: ignore[arg-type]
+        model = RecurrentDecoder(config, TransformerText(stack, 2), TARGET_V, vectors)
+    drawn(model)
+    source_BS, length_B, token_BT = texts(6, 3)
+    whole_BTV = model(source_BS, length_B, token_BT)
+    state, steps = model.start(model.encode(source_BS, length_B)), []
+    for t in range(token_BT.shape[1]):
+        logits_B1V, state = model.step(token_BT[:, t : t + 1], state)
+        steps.append(logits_B1V)
+    torch.testing.assert_close(torch.cat(steps, 1), whole_BTV, rtol=1e-10, atol=1e-12)
+    assert min(length_B) < source_BS.shape[1]
+    behind_BS = torch.arange(source_BS.shape[1]) >= length_B[:, None]
+    torch.testing.assert_close(model(source_BS.where(~behind_BS, 1), length_B, token_BT), whole_BTV, rtol=1e-10, atol=1e-12)
+    whole_BTV.square().sum().backward()
+    assert all(p.grad is not None for name, p in model.named_parameters() if "own" not in name)

@@ -124,7 +124,7 @@ def test_a_language_model_finds_no_answers(char_run: Path) -> None:
         ({"model": {"family": "encoder", "kind": "average"}}, r'model\.kind = "average" reads each token by itself, whatever'),
         (
             {"model": {"family": "encoder", "kind": "transformer", "context": 8}},
-            r"training\.context = 32 is longer than model\.context = 8",
+            r"training\.context = 32 needs 32 positions, but model\.context = 8",
         ),
         ({"model": {"kind": "lstm"}}, r'objective\.kind = "answer" needs model\.family = "encoder"; it'),
         ({"training": {"compile": True}}, r"training\.compile is true, but it compiles for one shape of"),

@@ -72,7 +72,7 @@ def test_the_attention_of_a_word_over_the_image_sums_to_one(learned: tuple[Capti
     path = str(table.parent / "images" / "1.png")
     seen = run.overlay(path)
     assert seen.words == (*run.caption(path).split(), "<eos>")
-    assert seen.grid == run.network.grid
+    assert seen.grid == run.network.encoder.grid
     for alpha_TRK in seen.weights.values():
         assert alpha_TRK.shape == (len(seen.words), *seen.grid)
         np.testing.assert_allclose(alpha_TRK.sum((1, 2)), 1, rtol=1e-5)

@@ -17,7 +17,7 @@ from translations import pair_table, write_pairs
 from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError, Interrupted
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.tasks.denoising import DenoisingRun
 from firth.tasks.translation import translation
 from firth.text import prepare
@@ -78,7 +78,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return gru(20, tmp_path_factory.mktemp("denoising") / "run")
 
 
-def nats(network: Seq2Seq, part: PairBatch) -> list[float]:
+def nats(network: ConditionalDecoder, part: PairBatch) -> list[float]:
     """−log p of each target token: one row at a time, without its padding, and one step at a time."""
     found = []
     for row, length in enumerate(part.source_length_B.tolist()):
@@ -198,7 +198,7 @@ def test_a_vocabulary_without_an_end_is_refused(tmp_path: Path) -> None:
         ("objective.mask=0.7", r"the shares of the noises, infill 0\.3 \+ mask 0\.7, leave no token\. Lower them"),
         ("objective.length=0.5", r"objective\.length is 0\.5; expected 1 or more"),
         ("training.context=1", r"training\.context is 1; expected 2 or more"),
-        ("model.context=14", r"training\.context = 14 and <eos> do not fit into model\.context = 14\."),
+        ("model.context=14", r"training\.context = 14 needs 15 positions, <eos> included, but model\.context = 14\."),
         ("training.carry=true", r"training\.carry is true, but corrupted windows carry no state\."),
         ("tokenizer.joint=true", r"tokenizer\.joint = true only applies to translation;"),
         (

@@ -307,7 +307,7 @@ def test_electra_starts_from_electra_as_a_whole(tmp_path: Path) -> None:
         ("objective.generator=0.0", r"objective\.generator is 0\.0; expected 0 < generator ≤ 1"),
         ("objective.generator=1.5", r"objective\.generator is 1\.5; expected 0 < generator ≤ 1"),
         ("objective.weight=0.0", r"objective\.weight is 0\.0; expected more than 0"),
-        ("model.context=8", r"training\.context = 16 is longer than model\.context = 8"),
+        ("model.context=8", r"training\.context = 16 needs 16 positions, but model\.context = 8"),
         ("training.carry=true", r"training\.carry is true, but masked windows carry no state\."),
         ("training.select=bleu", r'training\.select is "bleu"; for electra choose "loss", "accuracy" or "f1"'),
     ],

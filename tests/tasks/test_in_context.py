@@ -168,7 +168,7 @@ REFUSED: list[tuple[Table, str]] = [
     (linear_table(select="accuracy"), 'training.select is "accuracy"; for in-context-regression choose "loss".'),
     (
         linear_table() | {"model": {"kind": "transformer", "width": 8, "depth": 1, "heads": 2, "context": 8}},
-        "training.context = 9 is longer than model.context = 8",
+        "training.context = 9 needs 9 positions, but model.context = 8",
     ),
     (
         linear_table() | {"model": {"kind": "lstm", "width": 8, "vectors": "v.firth"}},

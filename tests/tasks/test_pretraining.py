@@ -174,7 +174,7 @@ def test_a_run_of_spans_does_not_translate_and_has_no_mask(tmp_path: Path) -> No
     ("objective", "setting", "message"),
     [
         ("masked", "objective.share=1.0", r"objective\.share is 1\.0; expected 0 < share < 1"),
-        ("masked", "model.context=8", r"training\.context = 16 is longer than model\.context = 8"),
+        ("masked", "model.context=8", r"training\.context = 16 needs 16 positions, but model\.context = 8"),
         ("masked", "training.carry=true", r"training\.carry is true, but masked windows carry no state\."),
         ("masked", "training.select=bleu", r'training\.select is "bleu"; for masked choose "loss" or'),
         ("masked", "training.batch_tokens=99", r"training\.batch_tokens = 99 only applies to translation;"),

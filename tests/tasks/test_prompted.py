@@ -78,8 +78,8 @@ def test_learned_positions_hold_both_sides_and_longer_sources_are_said(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["tokenizer.joint=false"], r'model\.kind = "prefix" reads and writes with one vocabulary\.'),
-        (["model.context=49"], r"source and target of training\.context = 24 tokens, each with"),
+        (["tokenizer.joint=false"], r'model\.kind = "prefix" needs one vocabulary for both sides\.'),
+        (["model.context=49"], r"training\.context = 24 needs 50 positions"),
         (["model.encoder_depth=2"], 'unknown key "model.encoder_depth"'),
         (
             ["training.select=rougeL"],

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.models import ConditionalDecoder, seq2seq
 from firth.models.initialise import initialise
-from firth.models.seq2seq import Seq2Seq, seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from firth.tasks.translation import TranslationConfig, translation
 from firth.text.batches.pairs import Pairs
@@ -22,7 +22,7 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def model_of(name: str) -> Seq2Seq:
+def model_of(name: str) -> ConditionalDecoder:
     model = seq2seq(CONFIGS[name], V, V)
     initialise(model, torch.Generator().manual_seed(0))  # type: ignore[arg-type]
     return model.double()

@@ -24,7 +24,7 @@ from firth.layers.block import Block
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
 from firth.layers.state import RecurrentState
-from firth.models import RecurrentLM, RecurrentSeq2Seq, TransformerLM, TransformerSeq2Seq
+from firth.models import RecurrentDecoder, RecurrentLM, TransformerDecoder, TransformerLM
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack
 
@@ -60,7 +60,7 @@ def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Called]]:
 def walk(reading: Reading, token: Name) -> Walk:
     """Run the model once on its usual path and record what enters and leaves its parts; `token` names a token of the output."""
     network = reading.network
-    if not isinstance(network, RecurrentLM | TransformerLM | RecurrentSeq2Seq | TransformerSeq2Seq):
+    if not (isinstance(network, RecurrentLM | TransformerLM | RecurrentDecoder | TransformerDecoder) and network.reads_text):
         raise ConfigError(
             f"the walk shows language models and encoder–decoder models, but this is a {type(network).__name__}. Use another run"
         )
@@ -85,13 +85,13 @@ class _Builder:
         match network:
             case TransformerLM():
                 found = self._stack(network, network.embedding, tokens, "")
-            case TransformerSeq2Seq():
+            case TransformerDecoder():
                 found = self._stack(network.encoder, network.source_embedding, tokens, "encoder")
                 memory_1Sd = found[-1].out_Td.unsqueeze(0)
                 found += self._stack(network.decoder, network.embedding, given, "decoder", memory_1Sd)
             case RecurrentLM():
                 found = [self._embedded(network.embedding, tokens, ""), *self._recurrent(network.recurrent, tokens, "")]
-            case RecurrentSeq2Seq():
+            case RecurrentDecoder():
                 found = self._recurrent_pair(network, given)
             case _:
                 raise AssertionError(type(network))
@@ -138,8 +138,8 @@ class _Builder:
 
     # Recurrent models
 
-    def _recurrent_pair(self, network: RecurrentSeq2Seq, given: tuple[str, ...]) -> list[Stage]:
-        source = self.reading.tokens[::-1] if network.config.reverse else self.reading.tokens
+    def _recurrent_pair(self, network: RecurrentDecoder, given: tuple[str, ...]) -> list[Stage]:
+        source = self.reading.tokens[::-1] if network.encoder.reverse else self.reading.tokens
         found = [
             self._embedded(network.source_embedding, source, "encoder"),
             *self._recurrent(network.encoder, source, "encoder"),

@@ -19,7 +19,7 @@ from firth.errors import ConfigError
 from firth.layers.feedforward import GATED
 from firth.layers.position import PositionScheme
 from firth.layers.position.t5 import MAX_DISTANCE
-from firth.models import ModelConfig, TransformerConfig, TransformerLM, TransformerSeq2Seq, TransformerSeq2SeqConfig
+from firth.models import ModelConfig, TransformerConfig, TransformerDecoder, TransformerLM, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
 from firth.text import Tokenizer
 
@@ -60,7 +60,7 @@ def why_not(model: ModelConfig) -> str | None:
     return None
 
 
-def write(network: TransformerLM | TransformerSeq2Seq, source: Tokenizer, tokenizer: Tokenizer, folder: Path) -> None:
+def write(network: TransformerLM | TransformerDecoder, source: Tokenizer, tokenizer: Tokenizer, folder: Path) -> None:
     """model.bin, config.json and the vocabularies."""
     specs = _package()
     model: Any = network.config

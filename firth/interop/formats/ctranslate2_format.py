@@ -10,7 +10,7 @@ from firth.errors import ConfigError
 from firth.interop.files.tokenizer_files import ending_json
 from firth.interop.formats import ctranslate2_folder
 from firth.interop.formats.outgoing import Outgoing
-from firth.models import TransformerLM, TransformerSeq2Seq
+from firth.models import TransformerDecoder, TransformerLM
 
 
 def write_ctranslate2(run: Outgoing, folder: Path) -> None:
@@ -18,7 +18,7 @@ def write_ctranslate2(run: Outgoing, folder: Path) -> None:
     if reason is not None:
         raise ConfigError(f"CTranslate2 cannot express {reason}. Export it as safetensors.")
     network = run.network
-    if not isinstance(network, TransformerSeq2Seq if run.pairs else TransformerLM):
+    if not isinstance(network, TransformerDecoder if run.pairs else TransformerLM):
         raise ConfigError(f"only language models and translators can be exported, and this run is {run.is_a}.")
     ctranslate2_folder.write(network, run.source_tokenizer, run.tokenizer, folder)
     sides = {"tokenizer.json": run.tokenizer}

@@ -26,7 +26,7 @@ from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
 from firth.layers.state import AttentionState
-from firth.models import Classifier, MaskedLM, Network, TransformerLM, TransformerSeq2Seq
+from firth.models import Classifier, MaskedLM, Network, TransformerDecoder, TransformerLM
 from firth.models.conditional import Translated
 from firth.models.stack import Stack
 from firth.models.tagger import Tagger
@@ -60,7 +60,7 @@ def graphs(network: Network) -> list[Graph]:
         case Tagger():
             _refuse_tagger(network)
             return [_encoder(_TokenTagger(network))]
-        case TransformerSeq2Seq():
+        case TransformerDecoder():
             return [_source(network), _decoder(network)]
         case _:
             raise ConfigError(
@@ -203,7 +203,7 @@ def _refuse_tagger(network: Tagger) -> None:
 
 
 class _Sources(nn.Module):
-    def __init__(self, network: TransformerSeq2Seq) -> None:
+    def __init__(self, network: TransformerDecoder) -> None:
         super().__init__()
         self.network = network
 
@@ -213,7 +213,7 @@ class _Sources(nn.Module):
 
 
 class _Decoder(nn.Module):
-    def __init__(self, network: TransformerSeq2Seq, depth: int) -> None:
+    def __init__(self, network: TransformerDecoder, depth: int) -> None:
         super().__init__()
         self.network, self.depth = network, depth
 
@@ -225,7 +225,7 @@ class _Decoder(nn.Module):
         return logits_BTV, *_present(state.own)
 
 
-def _source(network: TransformerSeq2Seq) -> Graph:
+def _source(network: TransformerDecoder) -> Graph:
     inputs: dict[str, tuple[Tensor, Axes]] = {
         "input_ids": (_ids(_B, _S), SOURCE_TOKENS),
         "attention_mask": (torch.ones(_B, _S, dtype=torch.long), SOURCE_TOKENS),
@@ -233,7 +233,7 @@ def _source(network: TransformerSeq2Seq) -> Graph:
     return Graph("encoder.onnx", _Sources(network), inputs, tuple(_pairs("source", len(network.decoder.blocks))))
 
 
-def _decoder(network: TransformerSeq2Seq) -> Graph:
+def _decoder(network: TransformerDecoder) -> Graph:
     stack = network.decoder
     inputs: dict[str, tuple[Tensor, Axes]] = {
         "input_ids": (_ids(_B, _T), TOKENS),

@@ -14,7 +14,7 @@ from firth.decoding.search.beam import Hypothesis
 from firth.errors import DataError
 from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention
-from firth.models import Captioner, TransformerCaptioner
+from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
 from firth.tasks.abilities.conditional_search import Written, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -38,7 +38,7 @@ class Caption(Written):
 class ImageCaptioner:
     """A network that captions images, with its tokenizer. Images are bytes of the run's size, image_NHWC."""
 
-    network: Captioner
+    network: ConditionalDecoder
     tokenizer: Tokenizer
     recipe: Tables[CaptionsConfig, Any]
 
@@ -97,7 +97,7 @@ class ImageCaptioner:
 
     def _longest(self) -> int | None:
         """The most tokens of a caption, <eos> included, that this model has positions for; None: no limit."""
-        return self.network.config.longest if isinstance(self.network, TransformerCaptioner) else None
+        return self.recipe.model.longest
 
     def _told(self, hypothesis: Hypothesis) -> Caption:
         text = text_of(hypothesis, self.tokenizer)

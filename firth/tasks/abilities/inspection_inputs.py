@@ -14,7 +14,7 @@ from torch import Tensor
 
 from firth.errors import DataError
 from firth.inspection.inputs import MASK, Reading
-from firth.models import Network, Seq2Seq
+from firth.models import ConditionalDecoder, Network
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import Ids
@@ -64,5 +64,5 @@ class PairInputs:
     target_T: NDArray[np.int64]
     input_1T: Tensor  # <eos>, then the target one step late
 
-    def run(self, network: Seq2Seq) -> Tensor:
+    def run(self, network: ConditionalDecoder) -> Tensor:
         return network.teacher_forced(self.input_1T, network.encode(self.source_1S, self.length_1))

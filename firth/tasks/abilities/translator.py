@@ -18,7 +18,7 @@ from firth.errors import ConfigError, DataError
 from firth.evaluation.translation import TranslationMeasures, measures
 from firth.inspection.alignment import Alignment, alignment
 from firth.inspection.beam_tree import BeamRecorder, BeamTree
-from firth.models import PrefixDecoder, Seq2Seq, TransformerSeq2Seq
+from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
 from firth.tasks.abilities.conditional_search import Written, line_of, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -43,7 +43,7 @@ class Translation(Written):
 class Translator:
     """A sequence-to-sequence model with both its tokenizers."""
 
-    network: Seq2Seq
+    network: ConditionalDecoder
     tokenizers: Tokenizers
     recipe: Tables[PairsConfig, Any]
 
@@ -189,11 +189,7 @@ class Translator:
 
     def _longest(self) -> int | None:
         """The most tokens of a source or a translation, <eos> included, that this model has positions for; None: no limit."""
-        if isinstance(self.network, TransformerSeq2Seq):
-            return self.network.config.longest
-        if isinstance(self.network, PrefixDecoder) and (longest := self.network.config.longest) is not None:
-            return longest // 2
-        return None
+        return self.recipe.model.longest_side
 
     def _told(self, hypothesis: Hypothesis) -> Translation:
         text = text_of(hypothesis, self.tokenizers[1])

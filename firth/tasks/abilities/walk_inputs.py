@@ -11,7 +11,7 @@ import numpy as np
 from firth.errors import ConfigError, DataError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import Walk, walk
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_reading, one_row
 from firth.tasks.run import Run
@@ -29,7 +29,7 @@ class Walked(NamedTuple):
 def walk_text(run: Run[Any], text: str, ids: Sequence[int] | None = None, last: str = "") -> Walked:
     """`ids` instead of those of the text; `last`, if given, is what the last token is replaced with."""
     _refuse_strange(run, ids or ())
-    return _pair(run, text, ids, last) if isinstance(run.network, Seq2Seq) else _language(run, text, ids, last)
+    return _pair(run, text, ids, last) if isinstance(run.network, ConditionalDecoder) else _language(run, text, ids, last)
 
 
 def _language(run: Run[Any], text: str, ids: Sequence[int] | None, last: str) -> Walked:

@@ -11,7 +11,7 @@ import torch
 from firth.decoding.sampling.choice import penalised, pick, probabilities
 from firth.decoding.sampling.draw import Draws
 from firth.errors import ConfigError, DataError
-from firth.models import Seq2Seq
+from firth.models import ConditionalDecoder
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -150,7 +150,7 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
 
 def _ends(run: LoadedRun) -> tuple[int, ...]:
     """The tokens that end a text or a translation."""
-    if isinstance(run.network, Seq2Seq):
+    if isinstance(run.network, ConditionalDecoder):
         return tuple({*run.tokenizer.ends, *(() if run.tokenizer.eos is None else (run.tokenizer.eos,))})
     return end_tokens(run)
 
