@@ -13,6 +13,7 @@ from firth.interop.families.bloom import BLOOM
 from firth.interop.families.deberta import DEBERTA
 from firth.interop.families.distilbert import DISTILBERT
 from firth.interop.families.electra import ELECTRA
+from firth.interop.families.falcon import FALCON
 from firth.interop.families.family import Family
 from firth.interop.families.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.families.gpt2 import GPT2
@@ -21,6 +22,9 @@ from firth.interop.families.llama import LLAMA
 from firth.interop.families.marian import MARIAN
 from firth.interop.families.mistral import MISTRAL
 from firth.interop.families.modernbert import MODERNBERT
+from firth.interop.families.olmo2 import OLMO2
+from firth.interop.families.opt import OPT
+from firth.interop.families.phi3 import PHI3
 from firth.interop.families.qwen import QWEN2, QWEN3
 from firth.interop.families.roberta import ROBERTA
 from firth.interop.families.t5 import MT5, T5
@@ -29,7 +33,7 @@ from firth.interop.formats import gguf_model, hugging_face
 from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
-_DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3)
+_DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
 _ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA)
 FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
 

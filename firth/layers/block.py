@@ -22,6 +22,7 @@ class Block(Direct):
     """pre:       x ← x + A(N(x)), x ← x + F(N(x))      (Xiong et al. 2020)
     post:      x ← N(x + A(x)), x ← N(x + F(x))      (as published in 2017)
     sandwich:  x ← x + N'(A(N(x))), x ← x + N'(F(N(x)))   (Ding et al. 2021, §3.2)
+    after:     x ← x + N'(A(x)), x ← x + N'(F(x))    (Liu et al. 2022; OLMo et al. 2024)
     parallel:  x ← x + A(N(x)) + F(N(x))             with one norm (Wang and Komatsuzaki 2021; Chowdhery et al. 2022, §2),
                                                      or with two different ones (Black et al. 2022, §2.1).
 
@@ -37,14 +38,14 @@ class Block(Direct):
         )
         self.attention = token_mixer(config)
         self.feedforward = FeedForward(config)
-        self.attention_norm = config.make_norm()
-        self.feedforward_norm = nn.Identity() if self.parallel is True else config.make_norm()
-        around, cross = self.placement == "sandwich", config.cross
+        before, around, cross = self.placement != "after", self.placement in ("sandwich", "after"), config.cross
+        self.attention_norm = config.make_norm() if before else nn.Identity()
+        self.feedforward_norm = config.make_norm() if before and self.parallel is not True else nn.Identity()
         self.attention_post_norm = config.make_norm() if around else None
         self.feedforward_post_norm = config.make_norm() if around else None
         self.cross_post_norm = config.make_norm() if around and cross else None
         self.cross = CrossAttention(config) if cross else None
-        self.cross_norm = config.make_norm() if cross else nn.Identity()
+        self.cross_norm = config.make_norm() if cross and before else nn.Identity()
 
     def forward(
         self,
@@ -70,7 +71,7 @@ class Block(Direct):
                 if self.parallel == "two_norms":
                     n_BTd = self.feedforward_norm(x_BTd)
                 x_BTd = x_BTd + self._drop(a_BTd) + self._drop(self.feedforward(n_BTd))
-            case "pre" | "sandwich":
+            case "pre" | "sandwich" | "after":
                 a_BTd, past = self.attention(self.attention_norm(x_BTd), allowed, position, past)
                 x_BTd = x_BTd + self._drop(_after(self.attention_post_norm, a_BTd))
                 if self.cross is not None:

@@ -40,8 +40,12 @@ class BlockConfig:
 
     def make_norm(self, width: int | None = None) -> nn.Module:
         """A norm over this width, or over that of the model."""
-        return norm(self.norm.kind, width or self.width, self.biased, self.norm.eps)
+        biased = self.biased if self.norm.bias is None else self.norm.bias
+        return norm(self.norm.kind, width or self.width, biased, self.norm.eps)
 
-    def head_norm(self) -> nn.Module | None:
-        """A norm on the queries of each head, or on its keys, before positions turn them (Dehghani et al. 2023, §2.1)."""
-        return self.make_norm(self.head_width) if self.attention.qk_norm else None
+    def head_norm(self, heads: int) -> nn.Module | None:
+        """A norm on the queries of each of these heads, or on their keys, before positions turn them (Dehghani et al. 2023,
+        §2.1), or one over all heads together (OLMo et al. 2024)."""
+        if not self.attention.qk_norm:
+            return None
+        return self.make_norm(self.head_width * (heads if self.attention.qk_norm == "whole" else 1))

@@ -50,7 +50,7 @@ class CrossAttention(Direct):
         self.query = Linear(width, attention.heads * self.head_width, bias=bool(config.bias))
         self.kv = Linear(width, 2 * attention.groups * self.head_width, bias=bool(config.bias))
         self.out = Linear(attention.heads * self.head_width, width, bias=config.biased)
-        self.query_norm, self.key_norm = config.head_norm(), config.head_norm()
+        self.query_norm, self.key_norm = config.head_norm(attention.heads), config.head_norm(attention.groups)
         self.attend = Attend(attention, self.head_width)
         self.score_layer = self.attend.score_layer
         self.why_not_plain = unknown_setting(config.attention, source_attention.KNOWS)

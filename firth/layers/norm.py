@@ -16,7 +16,7 @@ from firth.layers.hook_free import Direct
 from firth.layers.kernels import manual_backward
 
 NormKind = Literal["layer", "rms"]
-Placement = Literal["pre", "post", "sandwich"]
+Placement = Literal["pre", "post", "sandwich", "after"]
 EPS = 1e-5  # if a recipe gives none
 
 
@@ -26,10 +26,14 @@ class NormConfig(SubTable):
 
     kind: NormKind = "rms"  # normalisation: LayerNorm or RMSNorm
     eps: float = renamed(".norm_eps", default=EPS)  # ε, added to the variance or mean square before the root
-    # where to normalise: before each sublayer, after its residual sum, or ("sandwich") before each sublayer and its output
+    # where to normalise: the input of each sublayer ("pre"), the sum of its input and output ("post"), its output ("after"), or
+    # its input and its output ("sandwich")
     placement: Placement = renamed(".norm_placement", default="pre")
+    bias: bool | None = None  # add a bias to each LayerNorm; if not set, as `bias` of the model says; RMSNorm has none
 
     def __post_init__(self) -> None:
+        if self.bias is not None and self.kind != "layer":
+            raise ConfigError(f'model.norm.bias only applies to model.norm.kind = "layer"; given "{self.kind}". Remove it.')
         if not (math.isfinite(self.eps) and self.eps > 0):
             raise ConfigError(f"model.norm.eps is {self.eps}; expected a small number above 0, such as 1e-5")
 

@@ -100,7 +100,7 @@ class SelfAttention(TokenMixer):
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
         self.qkv = Linear(config.width, wide + 2 * keys, bias=bool(config.bias))
         self.out = Linear(wide, config.width, bias=config.biased)
-        self.query_norm, self.key_norm = config.head_norm(), config.head_norm()
+        self.query_norm, self.key_norm = config.head_norm(self.heads), config.head_norm(self.kv_heads)
         self.attend = Attend(config.attention, self.head_width, config.tables)
         self.score_layer = self.attend.score_layer
         self.why_not_cached = unknown_setting(config.attention, cached_attention.KNOWS)
@@ -193,11 +193,17 @@ class WindowAttention(SelfAttention):
 
 
 def normalised(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:
-    """In the type of x: under autocast a norm gives float32, but q and k must have the type of v."""
+    """In the type of x: under autocast a norm gives float32, but q and k must have the type of v. A norm that is wider than a
+    head is one over all heads together."""
     if norm is None:
         return x_BHTD
-    y_BHTD: Tensor = norm(x_BHTD).to(x_BHTD.dtype)
-    return y_BHTD
+    width: Any = norm.normalized_shape
+    if width == x_BHTD.shape[-1:]:
+        y_BHTD: Tensor = norm(x_BHTD).to(x_BHTD.dtype)
+        return y_BHTD
+    x_BTHD = x_BHTD.transpose(1, 2)
+    y_BTn: Tensor = norm(x_BTHD.flatten(2)).to(x_BHTD.dtype)
+    return y_BTn.view(x_BTHD.shape).transpose(1, 2)
 
 
 def register(module: nn.Module, shapes: Mapping[str, tuple[int, ...]]) -> None:

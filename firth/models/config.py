@@ -39,7 +39,7 @@ class ModelSettings:
 
     @property
     def longest(self) -> int | None:
-        """The longest text that the positions reach; None: any length."""
+        """The longest text that the positions reach, or that can be read beside others; None: any length."""
         return None
 
     @property
@@ -144,6 +144,11 @@ class TransformerSettings(ModelSettings):
         self._check_norms()
         self._check_windows()
         position_scheme(self.position.kind).check(self)
+        family = getattr(self, "family", None)
+        if self.position.steady is not None and family != "language":
+            raise ConfigError(
+                f'model.position.scaling = "dynamic" is for language models, and model.family is "{family}". Choose "yarn".'
+            )
 
     def _check_norms(self) -> None:
         placement = self.norm.placement
@@ -199,7 +204,7 @@ class TransformerSettings(ModelSettings):
 
     @property
     def longest(self) -> int | None:
-        return self.context if position_scheme(self.position.kind).ends else None
+        return self.context if position_scheme(self.position.kind).ends else self.position.steady
 
     def block(self, **more: Any) -> BlockConfig:
         """What determines a block; `more` is what differs between layers."""

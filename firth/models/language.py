@@ -91,6 +91,8 @@ class TransformerLM(Stack, LanguageModel):
         self.config, self.vocab, self.logit_cap = config, vocab, config.logit_cap
         # The gates of gated linear attention forget: its text may go on for ever, with the same state.
         self.context = None if config.attention.kind == "gated_linear" and config.position.kind == "none" else config.context
+        if config.position.steady is not None:  # beyond it, nothing can be cached
+            self.context = min(config.position.steady, config.context or config.position.steady)
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1
         self.embedding = nn.Embedding(vocab, config.width)
         self.output, self.output_bias = vocabulary_output(config, vocab)

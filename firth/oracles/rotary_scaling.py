@@ -13,6 +13,11 @@ def ntk(i: int, D: int, N: float, s: float) -> float:
     return frequency(i, D, N * s ** (D / (D - 2)))
 
 
+def dynamic(i: int, D: int, N: float, s: float, n: int, tokens: int) -> float:
+    """ω_i in a text of so many tokens: the base grows with what they exceed n by (emozilla 2023)."""
+    return frequency(i, D, N) if tokens <= n else ntk(i, D, N, 1 + s * (tokens - n) / n)
+
+
 def yarn(i: int, D: int, N: float, s: float, n: int) -> float:
     """Between ω_i and ω_i / s, by how often pair i turns within n tokens (Peng et al. 2023, §3.2)."""
     first = max(math.floor(_pair(32, D, N, n)), 0)

@@ -29,6 +29,7 @@ def transformer(**settings: Any) -> TransformerConfig:
 
 MORE = {
     "post, relu": transformer(norm_placement="post", activation="relu", norm="layer", bias=True),
+    "after, whole qk norm": transformer(norm_placement="after", qk_norm="whole"),
     "sandwich, geglu, qk norm": transformer(norm_placement="sandwich", activation="geglu", qk_norm=True),
     "parallel": transformer(parallel_block=True, norm="layer", bias=True, activation="gelu"),
     "parallel, two norms": transformer(parallel_block="two_norms", norm="layer", activation="gelu_tanh"),

@@ -32,6 +32,8 @@ _DECODER = _TOKENS | {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64,
 }  # fmt: skip
 _GROUPED = _DECODER | {"num_key_value_heads": 2}
+_FALCON = {"ffn_hidden_size": 24} | {key: value for key, value in _DECODER.items() if key != "intermediate_size"}
+_OPT = {"ffn_dim": 24} | {key: value for key, value in _DECODER.items() if key != "intermediate_size"}
 _BERT = {key: value for key, value in _DECODER.items() if not key.endswith("token_id")} | {"layer_norm_eps": 1e-3}
 _ROBERTA = _BERT | {"type_vocab_size": 2, "pad_token_id": 1}
 _DEBERTA = _BERT | {
@@ -106,6 +108,10 @@ DECODERS = [
     Case("Gemma", "ForCausalLM", _GROUPED | {"head_dim": 8}),
     Case("Gemma2", "ForCausalLM", _GROUPED | _WINDOWS | {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}),
     Case("Gemma3", "ForCausalLM", _GROUPED | _WINDOWS, "Gemma3TextConfig"),
+    Case("OPT", "ForCausalLM", _OPT),
+    Case("Falcon", "ForCausalLM", _FALCON),
+    Case("Olmo2", "ForCausalLM", _GROUPED),
+    Case("Phi3", "ForCausalLM", _GROUPED | {"pad_token_id": 0, "sliding_window": 7}),
 ]
 _ENCODERS: dict[str, dict[str, Any]] = {
     "Bert": _BERT,
@@ -127,11 +133,18 @@ TRANSLATORS = [
     Case("Bart", "ForConditionalGeneration", _BART),
     Case("Marian", "MTModel", _BART | {"scale_embedding": True}),
 ]
+_HALF = {"rope_theta": 100.0, "partial_rotary_factor": 0.5}
 _UNTIED = {"tie_word_embeddings": False}
 VARIANTS = [
     *(Case(name, "ForMaskedLM", settings | _UNTIED, variant="untied") for name, settings in _ENCODERS.items()),
     *(Case(name, "ForCausalLM", _GROUPED | {"tie_word_embeddings": True}, variant="tied") for name in ("Llama", "Qwen2")),
     Case("GPTNeoX", "ForCausalLM", _DECODER | {"hidden_size": 32, "tie_word_embeddings": True}, variant="tied"),
+    Case("Falcon", "ForCausalLM", _FALCON | {"new_decoder_architecture": True, "num_kv_heads": 2}, variant="40B"),
+    Case("Falcon", "ForCausalLM", _FALCON | {"alibi": True, "multi_query": False, "parallel_attn": False}, variant="RW"),
+    Case(
+        "Phi3", "ForCausalLM", _GROUPED | {"pad_token_id": 0, "rope_parameters": _HALF | {"rope_type": "default"}}, variant="half"
+    ),
+    Case("OPT", "ForCausalLM", _OPT | _UNTIED | {"do_layer_norm_before": False}, variant="post"),
     Case("T5", "ForConditionalGeneration", _T5 | _UNTIED | {"feed_forward_proj": "gated-gelu"}, variant="1.1"),
     Case(
         "Qwen2",
@@ -323,6 +336,7 @@ def _theirs(case: Case, folder: Path) -> list[Tensor] | str:
         for module in opened.modules():  # how a call returns, not what
             if hasattr(module, "config"):
                 module.config.return_dict = True
+                module.config.output_attentions = False  # with it, their Falcon adds its mask of bools as ones
         with torch.inference_mode():
             return their_outputs(case, opened.eval())
     except Exception:

@@ -135,6 +135,42 @@ def bloom(**options: Any) -> Any:
     return randomised(transformers.BloomForCausalLM(transformers.BloomConfig(**(shape | options))))
 
 
+def opt(**options: Any) -> Any:
+    shape = {"vocab_size": ROWS, "hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+    shape |= {"max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 0}
+    return randomised(transformers.OPTForCausalLM(transformers.OPTConfig(**(shape | options))))
+
+
+def falcon(**options: Any) -> Any:
+    """As Falcon 7B."""
+    shape = {"vocab_size": ROWS, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "ffn_hidden_size": 48}
+    shape |= {"max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 0}
+    return randomised(transformers.FalconForCausalLM(transformers.FalconConfig(**(shape | options))))
+
+
+def falcon_40b(**options: Any) -> Any:
+    return falcon(**{"new_decoder_architecture": True, "num_kv_heads": 2} | options)
+
+
+def falcon_rw(**options: Any) -> Any:
+    return falcon(**{"alibi": True, "multi_query": False, "parallel_attn": False, "bias": True} | options)
+
+
+def phi3(**options: Any) -> Any:
+    shape = LLAMA_SHAPE | {"pad_token_id": 0, "sliding_window": 7}
+    return randomised(transformers.Phi3ForCausalLM(transformers.Phi3Config(**(shape | options))))
+
+
+def phi4(**options: Any) -> Any:
+    """Phi-4-mini, which turns part of each head."""
+    rope = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.75}
+    return phi3(**{"sliding_window": None, "rope_parameters": rope, "tie_word_embeddings": True} | options)
+
+
+def olmo2(**options: Any) -> Any:
+    return randomised(transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**(LLAMA_SHAPE | options))))
+
+
 def randomised(model: Any) -> Any:
     """Every parameter random, the gains and biases too, so that none can be forgotten."""
     generator = torch.Generator().manual_seed(0)

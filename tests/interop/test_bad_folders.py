@@ -15,6 +15,8 @@ import torch
 from foreign_folders import (
     bloom,
     byte_level,
+    falcon,
+    falcon_40b,
     fast,
     gemma2,
     gemma3,
@@ -22,6 +24,9 @@ from foreign_folders import (
     gpt_neox,
     llama,
     mistral,
+    olmo2,
+    opt,
+    phi3,
     qwen2,
     qwen3,
     saved,
@@ -192,9 +197,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
         "attention_bias is True; firth only",
     ),
     "activation": (lambda folder: changed(folder / "config.json", hidden_act="gelu"), "hidden_act is 'gelu'"),
-    "dynamic positions": (
-        lambda folder: changed(folder / "config.json", rope_parameters={"rope_type": "dynamic", "factor": 2.0}),
-        "rope_type is 'dynamic'; firth only computes default, linear, yarn, llama3",
+    "proportional positions": (
+        lambda folder: changed(folder / "config.json", rope_parameters={"rope_type": "proportional", "factor": 2.0}),
+        "rope_type is 'proportional'; firth only computes default, linear, yarn, llama3, dynamic",
     ),
     "other frequencies": (
         lambda folder: changed(folder / "config.json", rope_parameters={"rope_type": "yarn", "factor": 2.0, "beta_fast": 16}),
@@ -351,6 +356,28 @@ FAMILY_BAD: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
         "post_layernorm is True; firth only computes False",
     ),
     "exact gelu": (gemma2, {"hidden_activation": "gelu"}, "hidden_activation is 'gelu'; firth only computes 'gelu_pytorch_tanh'"),
+    "one layer after the other, with groups": (
+        falcon_40b,
+        {"parallel_attn": False},
+        "parallel_attn is False; firth only computes True",
+    ),
+    "two norms in the older Falcon": (falcon, {"num_ln_in_parallel_attn": 2}, "num_ln_in_parallel_attn is 2; firth only"),
+    "three norms": (falcon_40b, {"num_ln_in_parallel_attn": 3}, "num_ln_in_parallel_attn is 3; firth only"),
+    "groups in the older Falcon": (falcon, {"multi_query": False, "num_kv_heads": 2}, "num_kv_heads is 2; firth only computes 4"),
+    "dynamic rope of another context": (
+        llama,
+        {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 64}},
+        "original_max_position_embeddings is 64; with rope_type 'dynamic', firth only computes what max_position_emb",
+    ),
+    "long rope": (
+        phi3,
+        {"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}},
+        "rope_type is 'longrope'; firth only computes default",
+    ),
+    "biases of OLMo 2": (olmo2, {"attention_bias": True}, "attention_bias is True; firth only computes False"),
+    "projected embedding": (opt, {"word_embed_proj_dim": 16}, "word_embed_proj_dim is 16; firth only computes 32"),
+    "norms without gains": (opt, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine is False; firth only"),
+    "no final norm": (opt, {"_remove_final_layer_norm": True}, "_remove_final_layer_norm is True; firth only computes False"),
     "in both directions": (gemma3, {"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
     "no bound": (gemma2, {"attn_logit_softcapping": 0}, r"does not describe a Gemma 2 model .* model\.attention\.cap is 0"),
     "stretched windows": (

@@ -78,6 +78,7 @@ OWN: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
         None,
     ),
     "learned, LayerNorm without bias": ({"position": "learned", "norm": "layer", "activation": "gelu", "tied": False}, None),
+    "LayerNorm with a bias of its own": ({"norm": {"kind": "layer", "bias": True}, "activation": "gelu"}, None),
 }
 
 
@@ -100,6 +101,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "attention.score = 'additive'": {"score": "additive", "position": "learned"},
     "norm.placement = 'sandwich'": {"norm_placement": "sandwich"},
     "position.fraction = 0.5": {"rotary_fraction": 0.5},
+    "norm.placement = 'after'": {"norm_placement": "after"},
+    "attention.qk_norm = 'whole'": {"qk_norm": "whole"},
 }
 
 

@@ -209,6 +209,13 @@ def test_a_folder_has_the_file_and_the_model_card(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "alibi": ({"position": "alibi"}, "bpe", r"LLaMA cannot express model\.position\.kind = 'alibi'"),
+    "dynamic": (
+        {"rotary_scaling": "dynamic", "rotary_context": 8, "rotary_factor": 2.0},
+        "bpe",
+        r"LLaMA cannot express model\.position\.scaling = 'dynamic'",
+    ),
+    "norms of outputs": ({"norm_placement": "after"}, "bpe", r"LLaMA cannot express model\.norm\.placement = 'after'"),
+    "norms of all of q and k": ({"qk_norm": "whole"}, "bpe", r"LLaMA cannot express model\.attention\.qk_norm = 'whole'"),
     "gpt2": ({"position": "learned", "norm": "layer"}, "bpe", "LLaMA cannot express"),
     "characters": ({}, "char", r"GGUF has byte-pair tokenizers only, and that of this run is 'char'"),
     "words": ({}, "word", "GGUF has byte-pair tokenizers only"),

@@ -14,6 +14,7 @@ from torch import Tensor
 from firth.layers.attention import attend, mask
 from firth.layers.hook_free import Linear
 from firth.layers.kernels.cpu import cached_attention, code, log_normaliser, product, row_block, source_attention, team
+from firth.layers.norm import NormConfig
 from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
 from firth.models import LanguageModel, TransformerConfig, language_model
@@ -95,6 +96,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "gpt2": {"position": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True},
     "llama": {"position": "rotary", "norm": "rms", "activation": "swiglu", "bias": False, "kv_heads": 2},
     "relu": {"position": "sinusoidal", "norm": "layer", "activation": "relu", "bias": "qkv"},
+    "galactica": {"position": "learned", "norm": NormConfig(kind="layer", bias=True), "activation": "gelu_tanh", "bias": False},
     "gemma": {"position": "rotary", "norm": "rms", "activation": "geglu_tanh", "bias": False, "kv_heads": 1},
 }
 
@@ -134,6 +136,23 @@ def test_a_block_of_one_row_computes_what_the_block_does(shape: str, fixed: bool
     plain = written(model, fixed)
     exact = written(model.double(), fixed)
     assert (found - exact).abs().max() <= 2 * (plain - exact).abs().max() + 16 * EPS
+
+
+UNKNOWN: dict[str, tuple[dict[str, Any], str]] = {
+    "norms of outputs": ({"norm_placement": "after"}, "norm.placement = 'after'"),
+    "norms of all of q and k": ({"qk_norm": "whole", "kv_heads": 2}, "attention.qk_norm = 'whole'"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_a_block_of_one_row_does_not_know_it_leaves_to_the_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, reason = UNKNOWN[name]
+    monkeypatch.setitem(SHAPES, name, settings)
+    model = small(name)
+    assert [block.why_not_row_block for block in model.blocks] == [reason] * 2  # type: ignore[union-attr, operator]
+    assert [block.why_not_one_row for block in model.blocks] == [reason] * 2  # type: ignore[union-attr, operator]
+    found, exact = written(model), written(model.double())
+    assert (found - exact).abs().max() <= 1e-5 * exact.abs().max()
 
 
 def test_new_weights_are_noticed() -> None:

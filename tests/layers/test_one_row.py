@@ -15,8 +15,8 @@ triton = pytest.importorskip("triton", reason="the kernels are written in Triton
 
 from firth.layers.feedforward import gated, gelu_tanh  # noqa: E402
 from firth.layers.kernels.triton.one_row_code import place, product  # noqa: E402
-from firth.layers.norm import norm  # noqa: E402
-from firth.layers.position import RotaryTurn, rotate  # noqa: E402
+from firth.layers.norm import NormConfig, norm  # noqa: E402
+from firth.layers.position import ALiBiConfig, RotaryTurn, rotate  # noqa: E402
 from firth.layers.state import FixedKeyValue  # noqa: E402
 from firth.models import TransformerConfig, language_model  # noqa: E402
 from firth.models.initialise import initialise  # noqa: E402
@@ -101,6 +101,9 @@ def test_place(turned: bool) -> None:
         {"score_cap": 2.0, "norm_placement": "sandwich", "activation": "geglu_tanh"},
         {"qk_norm": True, "parallel_block": True},
         {"norm_placement": "post"},
+        {"norm_placement": "after", "qk_norm": "whole"},
+        {"norm": NormConfig(kind="layer", bias=True), "activation": "gelu"},
+        {"position": ALiBiConfig(scaled=True)},
     ],
     ids=str,
 )

@@ -20,7 +20,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import attend, mask
 from firth.layers.position import Rotary, rotary, rotate
 from firth.layers.position.rotary_scaling import Scaling
-from firth.models import TransformerConfig, language_model
+from firth.models import TransformerConfig, TransformerEncoderConfig, language_model
 from firth.models.initialise import initialise
 from firth.oracles import rotary_scaling as oracle
 
@@ -45,6 +45,10 @@ def test_frequencies_equal_the_oracle(width: int, base: float, trained: int, fac
     assert_equal(Scaling("llama3", trained, factor).frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
     truth = [oracle.frequency(i, width, base) / factor for i in pairs]
     assert_equal(Scaling("linear", trained, factor).frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
+    for tokens in (trained - 1, trained, trained + 1, 3 * trained):
+        truth = [oracle.dynamic(i, width, base, factor, trained, tokens) for i in pairs]
+        found = Scaling("dynamic", trained, factor).of_text(tokens).frequencies(width, base)
+        assert_equal(found, torch.tensor(truth, dtype=torch.float64))
     assert yarn.magnitude == oracle.magnitude(factor)
     assert ntk.magnitude == 1
 
@@ -123,6 +127,36 @@ def test_cached_decoding_equals_one_pass_also_beyond_the_context(kind: str, scor
             logits_BTV, state = model.step(chunk_BT, state)
             parts.append(logits_BTV)
     assert_equal(torch.cat(parts, 1), whole)
+
+
+@torch.inference_mode()
+def test_dynamic_positions_are_cached_within_the_trained_context_and_refused_beyond() -> None:
+    model = language_model(config(rotary_scaling="dynamic", rotary_context=8, rotary_factor=2.0), 11)
+    initialise(model, torch.Generator().manual_seed(0))
+    model = model.double().eval()
+    token_BT = torch.randint(11, (2, 20), generator=torch.Generator().manual_seed(1))
+    whole, state, parts = model(token_BT[:, :8])[0], model.start(2), []
+    for chunk_BT in token_BT[:, :8].split([3, 1, 4], dim=1):
+        logits_BTV, state = model.step(chunk_BT, state)
+        parts.append(logits_BTV)
+    assert_equal(torch.cat(parts, 1), whole)
+    longer = model(token_BT)[0]
+    assert (longer[:, :8] - whole).abs().max() > 1e-3  # every position of a longer text is turned in another way
+    with pytest.raises(ConfigError, match=r"a text beyond model\.position\.context = 8 tokens cannot be read in parts"):
+        model.step(token_BT[:, 8:9], state)
+    _, state = model.step(token_BT, model.start(2))
+    with pytest.raises(ConfigError, match="cannot be read in parts"):
+        model.step(token_BT[:, :1], state)
+    with pytest.raises(ConfigError, match="cannot be read in parts"):
+        model.reach(9)
+    assert model.context == 8  # whatever writes text starts anew there
+    with pytest.raises(ConfigError, match=r"give position.rotary the scaling.of_text\(length\)"):
+        rotary(scaling=Scaling("dynamic", 8, 2.0))
+
+
+def test_dynamic_positions_are_for_language_models() -> None:
+    with pytest.raises(ConfigError, match=r'"dynamic" is for language models, and model\.family is "encoder"'):
+        TransformerEncoderConfig(kind="transformer", rotary_scaling="dynamic", rotary_context=8, rotary_factor=2.0)
 
 
 def test_scaling_changes_the_model_and_not_its_parameters() -> None:

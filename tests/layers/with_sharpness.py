@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FIELD = "    sharpness: float = dataclasses.field(default=1.0, metadata={'meaning': 'factor of the scale'})\n"
 CHANGES = {
     "firth.layers.attention.config": (
-        "    qk_norm: bool = renamed(",
-        FIELD + "    qk_norm: bool = renamed(",
+        "    cap: float | None = renamed(",
+        FIELD + "    cap: float | None = renamed(",
     ),
     "firth.layers.self_attention": (
         "self.score_layer.scale if config.scale is None else config.scale, config.cap",

@@ -191,6 +191,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"position": "alibi", "rotary_fraction": 0.5},
         'model.position.fraction only applies to model.position = "rotary"; given "alibi".',
     ),
+    "dynamic positions without a factor": (
+        {"rotary_scaling": "dynamic", "context": 8, "rotary_context": 8},
+        "model.context = 8 is not longer than model.position.context = 8.",
+    ),
+    "a bias that RMSNorm lacks": (
+        {"norm": {"kind": "rms", "bias": True}},
+        'model.norm.bias only applies to model.norm.kind = "layer"; given "rms". Remove it.',
+    ),
+    "slopes scaled like another score": (
+        {"position": {"kind": "alibi", "scaled": True}, "score": "gaussian"},
+        'model.position.scaled only applies to model.attention.score = "scaled_dot"; given "gaussian". Remove it, or change the',
+    ),
     "normalised queries and distances": (
         {"position": "disentangled", "qk_norm": True},
         'but not those of the distances of model.position = "disentangled". Remove one of them.',

@@ -40,6 +40,7 @@ POSITIONS: dict[str, Table] = {
     "t5": {"position": "t5"},
     "t5, near": {"position": "t5", "distance_buckets": 6, "max_distance": 8},
     "alibi": {"position": "alibi"},
+    "alibi, scaled": {"position": {"kind": "alibi", "scaled": True}, "score_scale": 0.5},
     "disentangled": {"position": "disentangled"},
     "disentangled, own": {
         "position": "disentangled",
@@ -58,6 +59,7 @@ SCALINGS: dict[str, Table] = {
     f"rotary, {kind}": {"position": "rotary", "rotary_scaling": kind, "rotary_context": 8, "rotary_factor": 2.5}
     for kind in ("linear", "ntk", "yarn", "llama3")
 } | {
+    "rotary, dynamic": {"rotary_scaling": "dynamic", "rotary_context": CONTEXT, "rotary_factor": 2.5},
     "rotary, not scaled": {"rotary_scaling": "none"},
     "rotary, yarn, factor of the context": {"rotary_scaling": "yarn", "rotary_context": 4},
 }
@@ -69,15 +71,19 @@ BLOCKS: dict[str, Table] = {
     "score, cap": {"score_cap": 2.0},
     "layer norm, biases, relu": {"norm": "layer", "bias": True, "activation": "relu"},
     "layer norm, no biases, gelu": {"norm": "layer", "bias": False, "activation": "gelu"},
+    "layer norm, biases in norms only": {"norm": {"kind": "layer", "bias": True}, "bias": False},
+    "layer norm, biases but in norms": {"norm": {"kind": "layer", "bias": False}, "bias": True},
     "rms norm, ε, gelu_tanh": {"norm": "rms", "norm_eps": 0.01, "activation": "gelu_tanh"},
     "biases of q, k and v, silu": {"bias": "qkv", "activation": "silu"},
     "swiglu, hidden": {"activation": "swiglu", "hidden": 12},
     "geglu": {"activation": "geglu"},
     "geglu_tanh": {"activation": "geglu_tanh"},
     "norms of q and k": {"qk_norm": True},
+    "norms of all of q and all of k": {"qk_norm": "whole", "heads": 4, "kv_heads": 2},
     "pre": {"norm_placement": "pre"},
     "post": {"norm_placement": "post"},
     "sandwich": {"norm_placement": "sandwich"},
+    "norm of the output": {"norm_placement": "after"},
     "grouped queries": {"heads": 4, "kv_heads": 2},
     "one key head": {"heads": 4, "kv_heads": 1},
     "wide heads": {"head_width": 12},

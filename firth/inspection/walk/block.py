@@ -133,9 +133,10 @@ class _Trail:
     def sublayer(
         self, x_1Td: Tensor, name: str, run: Callable[[Tensor, str], Tensor], norm: nn.Module, post_norm: nn.Module | None
     ) -> Tensor:
-        """The residual equation around one layer: x ← x + A(N(x)), x ← N(x + A(x)), or x ← x + N'(A(N(x)))."""
+        """The residual equation around one layer: x ← x + A(N(x)), x ← N(x + A(x)), x ← x + N'(A(N(x))), or x ← x + N'(A(x))."""
         x, pre = self.x_name, self.block.placement != "post"
-        y_1Td = run(self.norm(norm, x_1Td, x, _N[name]), _N[name]) if pre else run(x_1Td, x)
+        normed = pre and not isinstance(norm, nn.Identity)
+        y_1Td = run(self.norm(norm, x_1Td, x, _N[name]), _N[name]) if normed else run(x_1Td, x)
         added_name = name
         if post_norm is not None:
             added_name = f"{name}′"

@@ -34,6 +34,7 @@ EQUATIONS = {
     "pre": "x ← x + A(N(x)),  x ← x + F(N(x))",
     "post": "x ← N(x + A(x)),  x ← N(x + F(x))",
     "sandwich": "x ← x + N′(A(N(x))),  x ← x + N′(F(N(x)))",
+    "after": "x ← x + N′(A(x)),  x ← x + N′(F(x))",
     "parallel": "x ← x + A(N(x)) + F(N(x))",
 }
 CELL_EQUATIONS = {

@@ -41,6 +41,8 @@ class Family:
     auto_class: str = "AutoModelForCausalLM"  # the class that opens it, for the model card
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective] in its runs
     left_out: str = ""  # our tensors whose names begin with this are not written
+    # why a model cannot be written although each of its settings can
+    together: Callable[[Any], str | None] = lambda model: None
 
     def reads(self, architecture: str) -> bool:
         return architecture in (self.architecture, *self.also)
@@ -67,13 +69,15 @@ class Family:
             named = name in ("family", "kind") or name in self.free | _TRAINING
             if not named and value not in self.limited.get(name, (default,)):
                 return f"model.{name} = {value!r}"
-        return None
+        return self.together(model)
 
 
 def _plain(model: Any, name: str, value: Any) -> Any:
     """The setting, None where it is what None means."""
     if name == "output_bias" and model.family == "language":
         return model.biased_output or None
+    if (name, value) == ("norm.bias", model.bias is True):
+        return None
     heads = model.attention.heads
     if (name, value) in (("attention.kv_heads", heads), ("attention.head_width", model.width // heads)):
         return None

@@ -84,7 +84,7 @@ def read_gemma3(config: ForeignConfig) -> TransformerConfig:
     config.expect("attn_logit_softcapping", None)  # `transformers` reads it and computes without it
     rope = _read_bases(config, sizes["context"])
     if not windows:
-        rope.pop("position_base_local")
+        rope.pop("position.base_local")
     return transformer(TransformerConfig, {**sizes, **windows, **scores, "attention.qk_norm": True, **rope})
 
 

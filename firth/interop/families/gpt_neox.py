@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from firth.interop.families.family import Family
-from firth.interop.families.rope import ROPE_FREE, SCALINGS, rope_settings, rope_table, write_rope
+from firth.interop.families.rope import ROPE_FREE, SCALINGS, read_partial_rope, write_rope
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
 from firth.layers.position import partial_order
@@ -67,18 +67,9 @@ def read(config: ForeignConfig) -> TransformerConfig:
             "bias": True,
             "output_bias": False,
             "tied": config.expect("tie_word_embeddings", False, True),
-            **_read_rope(config, context),
+            **read_partial_rope(config, context, config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)),
         },
     )
-
-
-def _read_rope(config: ForeignConfig, context: int) -> dict[str, Any]:
-    table = rope_table(config)
-    base, fraction = config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)
-    inner = ForeignConfig(table)
-    fraction = inner.positive("partial_rotary_factor", fraction)
-    table.pop("partial_rotary_factor", None)
-    return {**rope_settings(table, context, base), "position.fraction": None if fraction == 1 else fraction}
 
 
 def write(model: Any) -> dict[str, Any]:
@@ -89,7 +80,7 @@ def write(model: Any) -> dict[str, Any]:
         "num_hidden_layers": model.depth,
         "num_attention_heads": model.attention.heads,
         "intermediate_size": model.inner,
-        "max_position_embeddings": model.context,
+        "max_position_embeddings": rope.get("max_position_embeddings", model.context),
         "hidden_act": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
         "layer_norm_eps": model.norm.eps,
         "use_parallel_residual": model.feedforward.parallel == "two_norms",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
@@ -11,7 +11,7 @@ from firth.interop.files.foreign_json import shown
 from firth.layers.position.rotary_scaling import FAST, LLAMA_FAST, LLAMA_SLOW, SLOW
 
 ROPE_FREE = frozenset({"position.base", "position.context", "position.factor"})  # settings that config.json can express
-_KINDS = ("linear", "yarn", "llama3")
+_KINDS = ("linear", "yarn", "llama3", "dynamic")
 SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name there
 
 
@@ -36,8 +36,19 @@ def merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {**old, **new}
 
 
-def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dict[str, Any]:
-    """The settings for one table of rope_parameters; `default` is the base if it names none."""
+def read_partial_rope(
+    config: ForeignConfig, context: int, base: float, fraction: float, kinds: Sequence[str] = _KINDS
+) -> dict[str, Any]:
+    """As `read_rope`, of a family in which perhaps only part of a head turns; `base` and `fraction` are what config.json says
+    outside of rope_parameters, or the family's."""
+    table = rope_table(config)
+    fraction = ForeignConfig(table).positive("partial_rotary_factor", fraction)
+    table.pop("partial_rotary_factor", None)
+    return {**rope_settings(table, context, base, kinds), "position.fraction": None if fraction == 1 else fraction}
+
+
+def rope_settings(table: Mapping[str, Any], context: int, default: float, kinds: Sequence[str] = _KINDS) -> dict[str, Any]:
+    """The settings for one table of rope_parameters; `default` is the base if it names none, `kinds` the family's rope_types."""
     inner = ForeignConfig(table)
     base = inner.positive("rope_theta", default)
     kind = inner.take("rope_type") or inner.take("type") or "default"
@@ -47,11 +58,17 @@ def rope_settings(table: Mapping[str, Any], context: int, default: float) -> dic
     if kind == "default":
         inner.finish()
         return {"position.base": base}
-    if kind not in _KINDS:
-        raise DataError(f"config.json: rope_type is {shown(kind)}; firth only computes {', '.join(['default', *_KINDS])}.")
+    if kind not in kinds:
+        raise DataError(f"config.json: rope_type is {shown(kind)}; firth only computes {', '.join(['default', *kinds])}.")
     factor = inner.positive("factor", 1.0)
     trained = inner.size("original_max_position_embeddings", max(1, int(context / factor)) if kind == "linear" else context)
     match kind:
+        case "dynamic":
+            if trained != context:
+                raise DataError(
+                    f"config.json: original_max_position_embeddings is {trained}; with rope_type 'dynamic', firth only computes "
+                    f"what max_position_embeddings is, {context}."
+                )
         case "yarn":
             inner.expect("beta_fast", FAST)
             inner.expect("beta_slow", SLOW)
@@ -72,16 +89,19 @@ def write_rope(model: Any) -> dict[str, Any]:
             "rope_scaling": None,
             "rope_parameters": {"rope_type": "default", "rope_theta": model.position.base},
         }
-    table: dict[str, Any] = {
-        "rope_type": kind,
-        "factor": model.position.factor or model.context / model.position.context,
-        "original_max_position_embeddings": model.position.context,
-    }
+    trained = model.position.context
+    table: dict[str, Any] = {"rope_type": kind, "factor": model.position.factor or model.context / trained}
+    found: dict[str, Any] = {}
+    if kind == "dynamic":
+        found["max_position_embeddings"] = trained  # after so many tokens, positions depend on the length of the text
+    else:
+        table["original_max_position_embeddings"] = trained
     if kind == "yarn":
         table |= {"beta_fast": FAST, "beta_slow": SLOW}
     if kind == "llama3":
         table |= {"high_freq_factor": LLAMA_FAST, "low_freq_factor": LLAMA_SLOW}
     return {
+        **found,
         "rope_theta": model.position.base,
         "rope_scaling": table,
         "rope_parameters": {**table, "rope_theta": model.position.base},

@@ -57,22 +57,41 @@ PLUS_ONE = Way(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(o
 
 
 def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
-    """Their queries, keys and values alternate by head: the rows of head 0's query, its key, its value, those of head 1, …;
-    `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
+    """Their queries, keys and values alternate by group: the rows of the queries of group 0, of its key, of its value, those of
+    group 1, …; `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
+    reordered = turned(order)
 
     def to_ours(theirs: Sequence[Tensor], settings: Any) -> Tensor:
-        rows = theirs[0]
-        q, k, v = rows.reshape(settings.attention.heads, 3, settings.per_head, *rows.shape[1:]).unbind(1)
-        if (places := order(settings)) is not None:
-            q, k = q[:, places], k[:, places]
-        return torch.cat([part.flatten(0, 1) for part in (q, k, v)])
+        rows, groups, shared = theirs[0], settings.attention.groups, settings.attention.heads // settings.attention.groups
+        parts = rows.reshape(groups, shared + 2, settings.per_head, *rows.shape[1:]).split_with_sizes((shared, 1, 1), dim=1)
+        return reordered.to_ours([torch.cat([part.flatten(0, 2) for part in parts])], settings)
 
     def to_theirs(ours: Tensor, settings: Any) -> Sequence[Tensor]:
-        q, k, v = ours.reshape(3, settings.attention.heads, settings.per_head, *ours.shape[1:]).unbind(0)
-        if (places := order(settings)) is not None:
-            back = sorted(range(len(places)), key=places.__getitem__)
-            q, k = q[:, back], k[:, back]
-        return [torch.stack((q, k, v), dim=1).flatten(0, 2)]
+        (rows,), groups = reordered.to_theirs(ours, settings), settings.attention.groups
+        parts = (
+            part.reshape(groups, -1, settings.per_head, *rows.shape[1:]) for part in rows.split_with_sizes(_qkv_rows(settings))
+        )
+        return [torch.cat(list(parts), dim=1).flatten(0, 2)]
+
+    return Way(to_ours, to_theirs)
+
+
+def turned(order: Callable[[Any], Sequence[int] | None]) -> Way:
+    """Queries, keys and values one below the other, as ours, with the numbers of each query and key in another order (see
+    `alternating`)."""
+
+    def moved(rows: Tensor, settings: Any, places: Sequence[int]) -> Tensor:
+        heads = rows.reshape(-1, settings.per_head, *rows.shape[1:])
+        values = settings.attention.groups
+        return torch.cat((heads[:-values, places], heads[-values:])).flatten(0, 1)
+
+    def to_ours(theirs: Sequence[Tensor], settings: Any) -> Tensor:
+        places = order(settings)
+        return theirs[0] if places is None else moved(theirs[0], settings, places)
+
+    def to_theirs(ours: Tensor, settings: Any) -> Sequence[Tensor]:
+        places = order(settings)
+        return [ours if places is None else moved(ours, settings, sorted(range(len(places)), key=places.__getitem__))]
 
     return Way(to_ours, to_theirs)
 

@@ -32,6 +32,7 @@ FREQUENCIES = "rope_freqs.weight"
 _METADATA = "the metadata"
 # Keys that say nothing about the computation of logits.
 _IGNORED = ("vocab_size", "tensor_data_layout", "rope.scaling.finetuned", "attention.causal")
+_SCALINGS = ("none", "linear", "yarn", "llama3")
 _CONTEXTS = tuple(1 << power for power in range(13, 2, -1))  # of training; 8192 is that of LLaMA 3
 
 
@@ -180,6 +181,8 @@ def write_weights(weights: Mapping[str, Tensor], model: Any) -> dict[str, Tensor
 def why_not(model: Any) -> str | None:
     """Why a model of ours cannot be written as a LLaMA model of GGUF."""
     reason = LLAMA.why_not(model)
+    if reason is None and model.position.scaling not in _SCALINGS:
+        reason = f"model.position.scaling = {model.position.scaling!r}"
     if reason is not None or model.position.scaling != "llama3":
         return reason
     divisors = _divisors(model.position.context, _factor(model), model.per_head, model.position.base)

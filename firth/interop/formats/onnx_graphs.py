@@ -52,6 +52,11 @@ def graphs(network: Network) -> list[Graph]:
             "recurrent layers go through a text step by step, and a traced graph would only fit texts of one length. Export "
             "the run as safetensors."
         )
+    if any(isinstance(module, Stack) and module.settings.position.steady is not None for module in network.modules()):
+        raise ConfigError(
+            'model.position.scaling = "dynamic" depends on the length of the text, and a traced graph is the same for every '
+            "length. Export the run as safetensors."
+        )
     match network:
         case TransformerLM():
             return [_language_model(network), _with_cache(network)]

@@ -15,6 +15,7 @@ from firth.layers.attention.score import ScoreKind
 
 SelfAttentionKind = Literal["softmax", "linear", "gated_linear", "based"]
 MixerKind = Literal["softmax", "linear", "gated_linear", "taylor", "window"]
+QKNorm = bool | Literal["whole"]
 _OF_EVERY_KIND = ("kind", "heads", "span", "feature_width")  # settings of linear attention, too
 BASED_SPAN = 64  # tokens in the window of Based, the current one included (Arora et al. 2024, §4.2)
 
@@ -34,7 +35,8 @@ class AttentionConfig(SubTable):
     # factor of the scores; if not set, 1/√(width of a head) for "scaled_dot", else 1
     scale: float | None = renamed(".score_scale", default=None)
     cap: float | None = renamed(".score_cap", default=None)  # bound c of the scores, c tanh(s / c); if not set, none
-    qk_norm: bool = renamed(".qk_norm", default=False)  # normalise the queries and keys of each head, before positions turn them
+    # normalise queries and keys before positions turn them: those of each head, or those of all heads together ("whole")
+    qk_norm: QKNorm = renamed(".qk_norm", default=False)
 
     def __post_init__(self) -> None:
         for name in ("scale", "cap"):

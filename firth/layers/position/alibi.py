@@ -39,6 +39,8 @@ class ALiBiConfig(PositionConfig):
     """Scores that fall with the distance, by a slope of each head."""
 
     kind: Literal["alibi"] = "alibi"
+    # multiply the slopes by the factor of the scores, too, as in Falcon; only for `attention.score = "scaled_dot"`
+    scaled: bool = False
 
 
 class Slopes(PositionScheme):
@@ -50,13 +52,22 @@ class Slopes(PositionScheme):
     oracle = "alibi"
     slope_H: Tensor
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, scale: float = 1.0) -> None:
         super().__init__()
-        self.register_buffer("slope_H", alibi(heads).slope_H, persistent=False)
+        self.register_buffer("slope_H", scale * alibi(heads).slope_H, persistent=False)
+
+    @classmethod
+    def check(cls, settings: PositionSettings) -> None:
+        if settings.position.scaled and settings.attention.score != "scaled_dot":
+            raise ConfigError(
+                'model.position.scaled only applies to model.attention.score = "scaled_dot"; given '
+                f'"{settings.attention.score}". Remove it, or change the score.'
+            )
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
-        return cls(settings.attention.heads)
+        scale = settings.attention.scale or settings.per_head**-0.5
+        return cls(settings.attention.heads, scale if settings.position.scaled else 1.0)
 
     def relative(self) -> ALiBi:
         return ALiBi(self.slope_H)

@@ -64,6 +64,10 @@ class RotaryConfig(PositionConfig):
                 f'model.position.scaling = "{self.scaling}" needs model.position.context, the context the model was trained with'
             )
 
+    @property
+    def steady(self) -> int | None:
+        return self.context if self.scaling == "dynamic" else None
+
     def in_windows(self) -> RotaryConfig:
         """The positions of layers that attend to a window: they need no stretching, because no distance is longer than that."""
         if self.base_local is None:
@@ -87,7 +91,9 @@ class Rotary(PositionScheme):
         if head_width % 2:
             raise ConfigError(f"rotary positions turn pairs, so width / heads must be even; given {head_width}")
         self.head_width, self.base, self.scaling, self.turned = head_width, base, scaling, turned
-        self.register_buffer("turn_2TD", self._turns(torch.arange(min(context, _MOST))).float(), persistent=False)
+        self.register_buffer(
+            "turn_2TD", self._turns(torch.arange(min(context, self.steady or _MOST, _MOST))).float(), persistent=False
+        )
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:
@@ -146,7 +152,14 @@ class Rotary(PositionScheme):
         own: RotaryConfig = settings.position
         return None if own.base_local is None else cls.made(own.in_windows(), settings, bidirectional)
 
+    @property
+    def steady(self) -> int | None:
+        """Up to how many positions the rotations do not depend on the length of the text; None: they never do."""
+        return self.scaling.trained if self.scaling is not None and self.scaling.kind == "dynamic" else None
+
     def reach(self, length: int) -> None:
+        if self.steady is not None and length > self.steady:
+            raise ConfigError(_in_parts(self.steady))
         self.turn(0, length)
 
     def turn(self, start: int | Tensor, length: int) -> RotaryTurn:
@@ -154,14 +167,20 @@ class Rotary(PositionScheme):
         if isinstance(start, Tensor):
             position_BT = positions(start, length).clamp(max=self.turn_2TD.shape[1] - 1)
             return RotaryTurn(*self.turn_2TD[:, position_BT].unsqueeze(2).unbind(0))
+        if self.steady is not None and start + length > self.steady:
+            if start:
+                raise ConfigError(_in_parts(self.steady))
+            position_T = torch.arange(length, device=self.turn_2TD.device)
+            return RotaryTurn(*self._turns(position_T).float().to(self.turn_2TD.dtype).unbind(0))
         if start + length > self.turn_2TD.shape[1]:
             with torch.inference_mode(False):  # a table that grew while generating must still serve training
-                position_T = torch.arange(2 * (start + length), device=self.turn_2TD.device)
+                position_T = torch.arange(self.steady or 2 * (start + length), device=self.turn_2TD.device)
                 self.turn_2TD = self._turns(position_T).float().to(self.turn_2TD.dtype)
         return RotaryTurn(*self.turn_2TD[:, start : start + length].unbind(0))
 
     def _turns(self, position_T: Tensor) -> Tensor:
-        turn_2TD = turns_at(position_T, self.turned or self.head_width, self.base, self.scaling)
+        scaling = None if self.scaling is None else self.scaling.of_text(len(position_T))
+        turn_2TD = turns_at(position_T, self.turned or self.head_width, self.base, scaling)
         return with_still_pairs(turn_2TD, self.head_width)
 
     @classmethod
@@ -191,7 +210,16 @@ class Rotation(NamedTuple):
 
 
 def rotary(base: float = 10_000.0, scaling: Scaling | None = None) -> Rotation:
+    if scaling is not None and scaling.kind == "dynamic":
+        raise ConfigError('"dynamic" depends on the length of the text; give position.rotary the scaling.of_text(length)')
     return Rotation(base, scaling)
+
+
+def _in_parts(most: int) -> str:
+    return (
+        f'with model.position.scaling = "dynamic", a text beyond model.position.context = {most} tokens cannot be read in parts, '
+        'such as token by token: its positions depend on its length. Read it at once, or choose "yarn"'
+    )
 
 
 def turns_at(position_T: Tensor, width: int, base: float, scaling: Scaling | None) -> Tensor:

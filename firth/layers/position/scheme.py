@@ -63,6 +63,11 @@ class PositionConfig(SubTable):
 
     kind: str  # position scheme
 
+    @property
+    def steady(self) -> int | None:
+        """The longest text whose positions depend on nothing else that is read with it; None: any length."""
+        return None
+
 
 class PositionSettings(Protocol):
     """The settings of every Transformer that position schemes use."""

@@ -22,6 +22,7 @@ from firth.inspection.contextual_vectors import layer_number, layers, longest
 from firth.inspection.merge_pieces import words_of
 from firth.inspection.senses import Senses, occurrence, senses
 from firth.models import Network
+from firth.models.stack import Stack
 from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.text import Tokenizer
@@ -98,8 +99,13 @@ class TextEncoder:
 
 
 def refuse_longer(network: Network, length: int, what: str = "the text") -> None:
-    """Learned positions end somewhere; a text is never truncated silently."""
+    """Learned positions end somewhere; a text is never truncated silently. Dynamic ones depend on the longest text of a batch."""
     most = longest(network)
+    if most is not None and length > most and isinstance(network, Stack) and network.scheme.end is None:
+        raise DataError(
+            f'{what} has {length:,} tokens, but with model.position.scaling = "dynamic" this model reads at most {most:,} beside '
+            "other texts. Shorten it."
+        )
     if most is not None and length > most:
         raise DataError(f"{what} has {length:,} tokens, but the learned positions of this model end at {most:,}. Shorten it.")
 

@@ -46,7 +46,7 @@ FIELDS = (*FIXED, *MOVING, *COUNTERS)
 _ACTIVATIONS = ("relu", "silu", "gelu_tanh", "swiglu", "geglu_tanh")
 # As on a GPU, but only dot products to all tokens so far.
 KNOWS: Known = {
-    **dict.fromkeys(("width", "bias", "dropout", "norm.kind", "norm.eps", "feedforward.hidden"), ANY),
+    **dict.fromkeys(("width", "bias", "dropout", "norm.kind", "norm.eps", "norm.bias", "feedforward.hidden"), ANY),
     **{f"attention.{name}": ANY for name in ("heads", "head_width", "kv_heads", "scale", "mask", "span", "window_pattern")},
     "attention.score": ("scaled_dot", "dot"),
     "feedforward.activation": _ACTIVATIONS,

@@ -31,7 +31,7 @@ from firth.layers.state import FixedKeyValue
 WIDEST = 8192  # of what is normalised
 # Two residual layers, x + A(N(x)) and x + F(N(x)), with softmax attention to q and k as the product gives them.
 KNOWS: Known = {
-    **dict.fromkeys(("width", "bias", "dropout", "bidirectional", "tables", "norm.kind", "norm.eps"), ANY),
+    **dict.fromkeys(("width", "bias", "dropout", "bidirectional", "tables", "norm.kind", "norm.eps", "norm.bias"), ANY),
     **{f"attention.{name}": ANY for name in ("heads", "head_width", "kv_heads", "scale", "cap", "kind", "mask", "span")},
     **dict.fromkeys(("attention.window_pattern", "attention.feature_width", "feedforward.hidden"), ANY),
     "attention.score": ("scaled_dot", "dot", "gaussian", "additive"),
