@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from firth.layers.attention import attend, mask
 from firth.layers.gelu import gelu
+from firth.layers.norm import NormConfig, norm
 
 PoolKind = Literal["first", "last", "mean", "max", "attention"]
 PoolerKind = Literal["tanh", "relu", "gelu"]
@@ -34,6 +35,20 @@ class Pooler(nn.Linear):
                 return F.relu(y_Bd)
             case "gelu":
                 return gelu(y_Bd)
+
+
+class Transform(nn.Module):
+    """N(gelu(W x + c)) before an output layer, of one vector or of each token's: the hidden layer of masked language models
+    (Devlin et al. 2019), which ModernBERT's classifiers have, too. Without `bias`, neither W nor N has one."""
+
+    def __init__(self, width: int, settings: NormConfig, *, bias: bool) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width, bias=bias)
+        self.norm = norm(settings.kind, width, bias=bias, eps=settings.eps)
+
+    def forward(self, x_nd: Tensor) -> Tensor:
+        y_nd: Tensor = self.norm(gelu(self.dense(x_nd)))
+        return y_nd
 
 
 class Pool(nn.Module):

@@ -79,13 +79,20 @@ class TransformerEncoderConfig(TransformerSettings):
     characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
-    transform_bias: bool = True  # biases in the layer before the output layer of a masked language model
+    # a layer norm(gelu(W x + c)) before the output layer of a classifier, tagger or question answerer, as in ModernBERT; masked
+    # language models always have one
+    transform: bool = False
+    transform_bias: bool = True  # biases in that layer
 
     def __post_init__(self) -> None:
         _check_characters(self.characters)
         if self.segments < 0:
             raise ConfigError(f"model.segments is {self.segments}; expected 0 or more")
         at_most("segments", self.segments)
+        if self.transform and self.pooler is not None:
+            raise ConfigError(
+                f'model.transform = true and model.pooler = "{self.pooler}" are both a layer before the classes. Remove one.'
+            )
         super().__post_init__()
 
     @property

@@ -23,8 +23,9 @@ from firth.models.readouts import Readout
 _MAY_DIFFER = frozenset(
     {
         "family", "context", "tied", "shared", "output_bias", "segments", "pool", "pooler", "readout", "characters",
-        "transform_bias", "logit_cap", "embedding.vectors", "embedding.vectors_fixed", "attention.mask", "attention.span",
-        "attention.scale", "attention.cap", "attention.feature_width", "position.scaling", "position.context", "position.factor",
+        "transform", "transform_bias", "logit_cap", "embedding.vectors", "embedding.vectors_fixed", "attention.mask",
+        "attention.span", "attention.scale", "attention.cap", "attention.feature_width", "position.scaling", "position.context",
+        "position.factor",
     }
 )  # fmt: skip
 _OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # one row per token

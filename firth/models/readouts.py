@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from firth.layers.gelu import gelu
 from firth.layers.norm import EPS, NormKind, norm
-from firth.layers.pool import Pool, Pooler, PoolerKind, PoolKind
+from firth.layers.pool import Pool, Pooler, PoolerKind, PoolKind, Transform
 from firth.models.config import LanguageConfig, RecurrentConfig
 from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, TransformerEncoderConfig
@@ -44,8 +44,23 @@ class Readout(Network):
         return self.encoder.embedding_setting
 
 
-class Classifier(Readout):
-    """p(class | text) = softmax(W dropout(pool(x)) + b); with a pooler, φ(V dropout(pool(x)) + c) stands for pool(x)."""
+class LabelReadout(Readout):
+    """W dropout(x) + b of a vector, of the transformed one if there is a transform."""
+
+    dropout: float
+    transform: Transform | None
+    output: nn.Linear
+
+    def scores(self, x_nd: Tensor) -> Tensor:
+        if self.transform is not None:
+            x_nd = self.transform(x_nd)
+        logits_nC: Tensor = self.output(F.dropout(x_nd, self.dropout, self.training) if self.dropout else x_nd)
+        return logits_nC
+
+
+class Classifier(LabelReadout):
+    """p(class | text) = softmax(W dropout(pool(x)) + b); with a pooler, φ(V dropout(pool(x)) + c) stands for pool(x), and with a
+    transform, N(gelu(V pool(x) + c))."""
 
     def __init__(
         self,
@@ -55,11 +70,13 @@ class Classifier(Readout):
         dropout: float,
         pool: PoolKind = "mean",
         pooler: PoolerKind | None = None,
+        transform: Transform | None = None,
     ) -> None:
         super().__init__(encoder, vocab)
         self.classes, self.dropout = classes, dropout
         self.pool = Pool(pool, encoder.width)
         self.pooler = None if pooler is None else Pooler(pooler, encoder.width)
+        self.transform = transform
         self.output = nn.Linear(encoder.width, classes)
 
     def forward(self, token_BT: Tensor, length_B: Tensor) -> Tensor:
@@ -67,8 +84,7 @@ class Classifier(Readout):
         x_Bd = self.pool(x_BTd, length_B)
         if self.pooler is not None:
             x_Bd = self.pooler(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
-        logits_BC: Tensor = self.output(F.dropout(x_Bd, self.dropout, self.training) if self.dropout else x_Bd)
-        return logits_BC
+        return self.scores(x_Bd)
 
 
 def _all_full(token_BT: Tensor, length_B: Tensor) -> bool:
@@ -204,7 +220,14 @@ def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int)
         return Classifier(CausalEncoder(config, vocab), vocab, classes, dropout, "last")
     pool = "mean" if isinstance(config, AverageConfig) else config.pool
     pooler = config.pooler if isinstance(config, TransformerEncoderConfig) else None
-    return Classifier(encoder(config, vocab), vocab, classes, config.dropout, pool, pooler)
+    return Classifier(encoder(config, vocab), vocab, classes, config.dropout, pool, pooler, label_transform(config))
+
+
+def label_transform(config: EncoderConfig) -> Transform | None:
+    """The layer before the output layer of a classifier, tagger or question answerer, if the model has one."""
+    if isinstance(config, TransformerEncoderConfig) and config.transform:
+        return Transform(config.width, config.norm, bias=config.transform_bias)
+    return None
 
 
 def text_embedder(config: TransformerEncoderConfig, vocab: int, *, normalize: bool) -> TextEmbedder:

@@ -4,12 +4,12 @@ spelling, d width, e width of the embedding, c width of the symbols, F features,
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.pool import Transform
 from firth.models.encoder import Reader, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig
-from firth.models.readouts import Readout
+from firth.models.readouts import LabelReadout, label_transform
 from firth.models.tag_readouts import TagReadoutKind, tag_readout
 from firth.text.batches.sentences import SYMBOLS
 
@@ -39,7 +39,7 @@ class Spelling(nn.Module):
         return x_Me
 
 
-class Tagger(Readout):
+class Tagger(LabelReadout):
     """logits_w = W dropout(x_t) + b, x_t the encoder's vector of the first token of word w; `readout` makes tags of them.
 
     With a spelling, the encoder's input is E[token] + spelling(w) at the first token of each word and E[token] at the others.
@@ -48,12 +48,20 @@ class Tagger(Readout):
     encoder: Reader
 
     def __init__(
-        self, encoder: Reader, vocab: int, tags: int, dropout: float, characters: int = 0, readout: TagReadoutKind = "softmax"
+        self,
+        encoder: Reader,
+        vocab: int,
+        tags: int,
+        dropout: float,
+        characters: int = 0,
+        readout: TagReadoutKind = "softmax",
+        transform: Transform | None = None,
     ) -> None:
         super().__init__(encoder, vocab)
         self.tags, self.dropout = tags, dropout
         self.readout = tag_readout(readout, tags)
         self.spelling = Spelling(characters, encoder.embedding.embedding_dim) if characters else None
+        self.transform = transform
         self.output = nn.Linear(encoder.width, tags)
 
     def forward(self, token_BT: Tensor, length_B: Tensor, first_BW: Tensor, symbol_BWK: Tensor) -> Tensor:
@@ -65,11 +73,10 @@ class Tagger(Readout):
             x_BTe = x_BTe.index_put((row_M, first_BW[row_M, word_M]), spelled_Me, accumulate=True)
         x_BTd = self.encoder.read(x_BTe, length_B)
         x_BWd = x_BTd.gather(1, first_BW.unsqueeze(-1).expand(-1, -1, x_BTd.shape[-1]))
-        logits_BWC: Tensor = self.output(F.dropout(x_BWd, self.dropout, self.training) if self.dropout else x_BWd)
-        return logits_BWC
+        return self.scores(x_BWd)
 
 
 def tagger(config: EncoderConfig, vocab: int, tags: int) -> Tagger:
     """The module, with weights not yet drawn; see models/initialise.py."""
     characters = 0 if isinstance(config, AverageConfig) else config.characters
-    return Tagger(encoder(config, vocab), vocab, tags, config.dropout, characters, config.readout)
+    return Tagger(encoder(config, vocab), vocab, tags, config.dropout, characters, config.readout, label_transform(config))

@@ -123,10 +123,10 @@ _ENCODERS: dict[str, dict[str, Any]] = {
     "ModernBert": _DECODER | {"norm_eps": 1e-3, "local_attention": 4, "pad_token_id": 0, "layer_types": _KINDS},
     "DebertaV2": _DEBERTA,
 }
-_PLAIN_ONLY = ("ModernBert",)  # the other heads are refused
-ENCODERS = [
-    Case(name, head, settings) for name, settings in _ENCODERS.items() for head in (HEADS[:2] if name in _PLAIN_ONLY else HEADS)
-] + [Case("Electra", "ForPreTraining", _ENCODERS["Electra"]), Case("Bert", "ForPreTraining", _BERT)]
+ENCODERS = [Case(name, head, settings) for name, settings in _ENCODERS.items() for head in HEADS] + [
+    Case("Electra", "ForPreTraining", _ENCODERS["Electra"]),
+    Case("Bert", "ForPreTraining", _BERT),
+]
 TRANSLATORS = [
     Case("T5", "ForConditionalGeneration", _T5),
     Case("MT5", "ForConditionalGeneration", _T5),

@@ -58,17 +58,20 @@ FAMILIES: dict[str, dict[str, Any]] = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
         },
         "pad_token_id": 0,
+        "classifier_pooling": "mean",
         "attn_implementation": "eager",
     },
     "DebertaV2": DEBERTA,
     "DebertaV2, own projections": DEBERTA
     | {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "max_relative_positions": 16},
 }
-# Quick: every head of BERT, and the masked language model of every family.
+# Quick: every head of BERT, the masked language model of every family, and heads with a shape of their own.
+QUICK = {("ModernBert", "ForSequenceClassification"), ("ModernBert", "ForQuestionAnswering")}
+QUICK |= {("Bert", head) for head in HEADS} | {(name, "ForMaskedLM") for name in FAMILIES}
 MODELS = [
-    pytest.param((name, head), marks=() if name == "Bert" or head == "ForMaskedLM" else pytest.mark.long, id=f"{name}{head}")
+    pytest.param((name, head), marks=() if (name, head) in QUICK else pytest.mark.long, id=f"{name}{head}")
     for name in FAMILIES
-    for head in (HEADS[:2] if name in ("ModernBert", "DebertaV2, own projections") else HEADS)
+    for head in (HEADS[:2] if name == "DebertaV2, own projections" else HEADS)
 ]
 MODELS.append(pytest.param(("Electra", "ForPreTraining"), id="ElectraForPreTraining"))
 

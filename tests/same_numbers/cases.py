@@ -148,6 +148,8 @@ ENCODERS: dict[str, Table] = {
     **{f"lstm, {pool}": {"kind": "lstm", "width": 8, "pool": pool} for pool in ("first", "last", "mean", "max", "attention")},
     **{f"transformer, {pool}": TRANSFORMER | {"pool": pool} for pool in ("first", "last", "mean", "max", "attention")},
     **{f"transformer, pooler {kind}": TRANSFORMER | {"pooler": kind} for kind in ("tanh", "relu", "gelu")},
+    "transformer, transform": TRANSFORMER | {"transform": True},
+    "transformer, transform without biases": TRANSFORMER | {"transform": True, "transform_bias": False, "norm": "layer"},
     "transformer, window": TRANSFORMER | {"span": 3},
     "transformer, windows by turns": TRANSFORMER | {"span": 3, "window_pattern": "LG", "position_base_local": 50.0},
     "transformer, norm of embeddings replaces the first": TRANSFORMER | {"embedding_norm": "replaces_first"},
@@ -159,6 +161,7 @@ TAGGERS: dict[str, Table] = {
     "lstm, characters, crf": {"kind": "lstm", "width": 8, "characters": 4, "readout": "crf"},
     "transformer, characters": TRANSFORMER | {"characters": 4},
     "transformer, crf": TRANSFORMER | {"readout": "crf"},
+    "transformer, transform": TRANSFORMER | {"transform": True},
 }
 CAPTIONERS: dict[str, Table] = {
     "lstm": {"kind": "lstm", "width": 8, "embedding": 6, "channels": [3, 4]},
@@ -302,6 +305,8 @@ def _tasks(files: Files) -> Iterator[tuple[str, Table]]:
     yield "denoising", _table("denoising", running, "char", "seq2seq", TRANSFORMER | {"position": "learned"})
     asked = {"path": files.questions, "valid": 0.2}
     yield "answer", _table("answer", asked, "word", "encoder", TRANSFORMER | {"segments": 2}, context=32)
+    hidden = TRANSFORMER | {"segments": 2, "transform": True}
+    yield "answer, transform", _table("answer", asked, "word", "encoder", hidden, context=32)
     chats = {"path": files.chats, "valid": 0.2}
     yield "conversation", _table("conversation", chats, "word", "language", TRANSFORMER, context=32)
     swaps = {"name": "swaps", "letters": 4, "word_length": 3, "examples": 3, "count": 200}

@@ -43,6 +43,7 @@ class Head:
     left_out: str = ""  # our tensors whose names begin with this have no counterpart
     repeated: Mapping[str, str] = field(default_factory=dict)  # copies that a checkpoint may hold, and what of
     renamed: Mapping[str, str] = field(default_factory=dict)  # other names of its tensors
+    read: Callable[[ForeignConfig], Mapping[str, Any]] = lambda _: {}  # settings of [model] that config.json has for this head
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
         ),
         read=lambda config: _read(body, head, config),
         write=body.write,
-        free=body.free | _free(head),
+        free=body.free | (_free(head) - head.settings.keys() - head.limited.keys()),
         limited={**body.limited, **{name: (value,) for name, value in head.settings.items()}, **_limited(head), **head.limited},
         model="encoder",
         also=head.also,
@@ -102,9 +103,11 @@ def _free(head: Head) -> frozenset[str]:
         case "classification":
             return frozenset({"transform_bias", "tied", "output_bias"})
         case "embedding":
-            return frozenset({"transform_bias", "tied", "output_bias", "pooler"})
+            return frozenset({"transform", "transform_bias", "tied", "output_bias", "pooler"})
         case "masked":
-            return frozenset({"pool", "pooler", "tied"})
+            return frozenset({"transform", "pool", "pooler", "tied"})
+        case "electra":
+            return frozenset({"transform", "pool", "pooler", "transform_bias", "tied", "output_bias"})
         case _:
             return frozenset({"pool", "pooler", "transform_bias", "tied", "output_bias"})
 
@@ -122,7 +125,8 @@ def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:
 def _read(body: Body, head: Head, config: ForeignConfig) -> TransformerEncoderConfig:
     if head.objective == "classification":
         config.expect("problem_type", None, "single_label_classification")
-    found = dataclasses.replace(body.read(config), **head.settings)
+    own = head.read(config)
+    found = dataclasses.replace(body.read(config), **head.settings, **own)
     for name, values in head.limited.items():
         if (given := attrgetter(name)(found)) not in values:
             raise ConfigError(f"model.{name} is {given!r}; with this head it can only be {values[0]!r}")

@@ -1,7 +1,7 @@
 """ModernBERT (Warner et al. 2024): rotary positions, LayerNorm without biases before each sublayer, GEGLU, and windows around
 each token in two of three layers, with a base of their own. Its queries, keys and values, and its gate and value, are one matrix.
 
-Its classifiers and taggers have a norm before their output layer, which ours have not; they are not read.
+Its classifiers, taggers and question answerers have the hidden layer of its masked language model before their output layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LETTERS = {_GLOBAL: "G", _LOCAL: "L"}
 _UNUSED = (
     "cls_token_id", "deterministic_flash_attn", "embedding_dropout", "initializer_cutoff_factor", "layer_norm_eps",
     "mlp_dropout", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
-    "sparse_prediction", "classifier_pooling",
+    "sparse_prediction", "classifier_pooling",  # which classifiers have read before
 )  # fmt: skip
 
 _OURS, _LAYER = "encoder.stack.blocks.{n}", "model.layers.{n}"
@@ -37,6 +37,13 @@ WEIGHTS = (
     Weight(f"{_OURS}.feedforward.down.{{p}}", f"{_LAYER}.mlp.Wo.{{p}}"),
     Weight("encoder.stack.norm.{p}", "model.final_norm.{p}"),
 )
+_POOLS = {"cls": "first", "mean": "mean"}  # of classifiers
+_LABELS = (
+    Weight("transform.dense.{p}", "head.dense.{p}"),
+    Weight("transform.norm.{p}", "head.norm.{p}"),
+    Weight("output.{p}", "classifier.{p}"),
+)
+_WITH_TRANSFORM = {"transform": True, "transform_bias": False}
 _PREDICTIONS = (
     Weight("transform.{p}", "head.dense.{p}"),
     Weight("norm.{p}", "head.norm.{p}"),
@@ -126,6 +133,7 @@ def write(model: Any) -> dict[str, Any]:
         **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "decoder_bias": model.output_bias is not False,
         **dict.fromkeys(("embedding_dropout", "mlp_dropout"), model.dropout),
+        "classifier_pooling": "mean" if model.pool == "mean" else "cls",
         "tie_word_embeddings": model.tied,
     }
 
@@ -155,5 +163,15 @@ MODERNBERT = encoder_families(
             limited={"output_bias": (None, True, False)},
             repeated={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
         ),
+        Head(
+            "classification",
+            "ModernBertForSequenceClassification",
+            _LABELS,
+            _WITH_TRANSFORM,
+            limited={"pool": tuple(_POOLS.values())},
+            read=lambda config: {"pool": _POOLS[config.expect("classifier_pooling", *_POOLS)]},
+        ),
+        Head("tagging", "ModernBertForTokenClassification", _LABELS, _WITH_TRANSFORM),
+        Head("answer", "ModernBertForQuestionAnswering", _LABELS, _WITH_TRANSFORM),
     ),
 )

@@ -183,8 +183,7 @@ class _TokenTagger(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         x_BTd = self.network.encoder(input_ids, attention_mask.sum(1))
-        logits_BTC: Tensor = self.network.output(x_BTd)
-        return logits_BTC
+        return self.network.scores(x_BTd)
 
 
 def _encoder(module: nn.Module) -> Graph:

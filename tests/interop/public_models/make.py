@@ -21,7 +21,7 @@ ENCODERS = ("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenCla
 ENCODERS += ("RobertaForMaskedLM", "XLMRobertaForSequenceClassification", "CamembertForTokenClassification")
 ENCODERS += ("DistilBertForMaskedLM", "DistilBertForSequenceClassification", "ElectraForPreTraining", "ElectraForMaskedLM")
 ENCODERS += ("ElectraForSequenceClassification", "ModernBertForMaskedLM", "DebertaV2ForMaskedLM", "DebertaV2Model")
-ENCODERS += ("DebertaV2ForQuestionAnswering", "BertForPreTraining")
+ENCODERS += ("DebertaV2ForQuestionAnswering", "BertForPreTraining", "ModernBertForSequenceClassification")
 VARIANTS = ("Llama, tied", "T5, 1.1", "Qwen2, windows", "Falcon, 40B", "Falcon, RW", "Phi3, half")
 
 
