@@ -27,6 +27,7 @@ class Blocks:
     """The units that FSDP gathers one by one, and that training.recompute computes twice."""
 
     count: int = 0
+    layers: int = 0  # more than blocks where layers share their weights
     weights: int = 0  # of all blocks
     width: int = 0
 
@@ -35,7 +36,7 @@ class Blocks:
         found = [module for module in network.modules() if isinstance(module, Block)]
         sizes = [sum(weight.numel() for weight in block.parameters()) for block in found]
         width = getattr(getattr(network, "config", None), "width", 0)
-        return Blocks(len(found), sum(sizes), width)
+        return Blocks(len(found), sum(block.config.layers for block in found), sum(sizes), width)
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,6 @@ def per_process(count: Count, blocks: Blocks, config: TrainingConfig, tokens: in
 
 def _activations(count: Count, blocks: Blocks, recompute: bool) -> int:
     """Bytes per token that are kept for the backward pass."""
-    if not (recompute and blocks.count):
+    if not (recompute and blocks.layers):
         return count.activations_per_token
-    return FLOAT * blocks.width * blocks.count + count.activations_per_token // blocks.count
+    return FLOAT * blocks.width * blocks.layers + count.activations_per_token // blocks.layers

@@ -5,7 +5,7 @@ Letters: L layers, H heads, Q queries (rows), K keys (columns), T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.errors import ConfigError, DataError, did_you_mean, index_range
 from firth.figures.alignment import alignment_text
@@ -27,6 +27,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.chunked import ELEMENTS_ON_GPU
 from firth.layers.attention.weights import Some, statistics, weights
 from firth.layers.self_attention import Tapped
+from firth.layers.tap import attention_layers, calls_noticed
 from firth.models import PrefixDecoder, RecurrentDecoder, TransformerDecoder
 
 Array = npt.NDArray[np.float32]
@@ -280,17 +281,13 @@ def _modules(reading: Reading) -> dict[str, list[Tapped]]:
             blocks: Any = network.decoder.blocks
             found = {
                 "cross": [block.cross.attend for block in blocks],
-                "encoder": _attends(network.get_submodule("encoder")),
+                "encoder": attention_layers(network.get_submodule("encoder")),
                 "decoder": [block.attention.attend for block in blocks],
             }
             return {name: found[name] for name in _names(reading)}
         case RecurrentDecoder():
-            return {"cross": _attends(network)}
-    return {"self": _attends(network)}
-
-
-def _attends(module: nn.Module) -> list[Tapped]:
-    return [one for one in module.modules() if isinstance(one, Tapped)]
+            return {"cross": attention_layers(network)}
+    return {"self": attention_layers(network)}
 
 
 def _taps(modules: Mapping[str, Sequence[Tapped]], layers: Sequence[int] | None) -> dict[str, Any]:
@@ -300,26 +297,19 @@ def _taps(modules: Mapping[str, Sequence[Tapped]], layers: Sequence[int] | None)
         if not 0 <= layer < most:
             raise ConfigError(f"layer is {layer}; expected {index_range(most)}")
     every = range(most) if layers is None else layers
-    return {name: _noted([(layer, some[layer]) for layer in every if layer < len(some)]) for name, some in modules.items()}
+    return {name: _noted(some, [layer for layer in every if layer < len(some)]) for name, some in modules.items()}
 
 
 @contextmanager
-def _noted(modules: Sequence[tuple[int, Tapped]]) -> Iterator[dict[int, list[Call]]]:
+def _noted(modules: Sequence[Tapped], layers: Sequence[int]) -> Iterator[dict[int, list[Call]]]:
     """Record all attention calls of each layer while the model runs; RNNsearch makes one call per step."""
     calls: dict[int, list[Call]] = {}
 
-    def noting(layer: int) -> Callable[..., None]:
-        def note(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
-            calls.setdefault(layer, []).append(module.call(*args))
+    def note(layer: int, module: Tapped, args: tuple[Any, ...]) -> None:
+        calls.setdefault(layer, []).append(module.call(*args))
 
-        return note
-
-    handles = [module.register_forward_hook(noting(layer)) for layer, module in modules]
-    try:
+    with calls_noticed(modules, layers, note):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _together(calls: Sequence[Call]) -> Call:

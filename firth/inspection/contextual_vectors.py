@@ -38,7 +38,7 @@ def depth(network: Network) -> int:
     """The number of layers above the embedding."""
     match _reader(network):
         case Stack() as stack:
-            return len(stack.blocks)
+            return len(stack.mixers)
         case Recurrent() as recurrent:
             return len(recurrent.layers)
         case _:
@@ -133,9 +133,9 @@ def _of_source(network: ConditionalDecoder, token_BT: Tensor, length_B: Tensor) 
 
 
 def _blocks(stack: Stack, read: Callable[[], Any]) -> list[Tensor]:
-    with outputs([*stack.blocks[:-1], stack.norm]) as x:
+    with outputs([*stack.blocks, stack.norm]) as x:  # a block of several layers runs once for each
         read()
-    return x
+    return [*x[:-2], x[-1]]
 
 
 def _levels(recurrent: Recurrent, x_BTi: Tensor, length_B: Tensor) -> list[Tensor]:

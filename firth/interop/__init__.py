@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from firth.interop.families.albert import ALBERT
 from firth.interop.families.bart import BART
 from firth.interop.families.bert import BERT
 from firth.interop.families.bloom import BLOOM
@@ -34,7 +35,7 @@ from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
-_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA)
+_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT)
 FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
 
 

@@ -27,6 +27,7 @@ class BlockConfig:
     bidirectional: bool = False  # whether a token may see later tokens
     cross: bool = False  # whether the block also attends to a source
     tables: LayerTables | None = None  # of a position scheme that has some in every layer
+    layers: int = 1  # consecutive layers that are this block, with the same weights
     position_projections: bool = False  # matrices of its own for the vectors of an Unprojected position
 
     @property

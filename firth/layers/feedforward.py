@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firth.layers.block_config import BlockConfig
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+Plain = Literal["relu", "gelu", "gelu_tanh", "silu"]
 GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu_tanh")
 Parallel = bool | Literal["two_norms"]
 
@@ -58,20 +59,27 @@ class FeedForward(Direct):
 
     def activated(self, up_BTh: Tensor) -> Tensor:
         match self.activation:
-            case "relu":
-                return F.relu(up_BTh)
-            case "gelu":
-                return gelu(up_BTh)
-            case "gelu_tanh":
-                return gelu_tanh(up_BTh)
-            case "silu":
-                return F.silu(up_BTh)
             case "swiglu":
                 return swiglu(up_BTh)
             case "geglu":
                 return gated(gelu, up_BTh)
             case "geglu_tanh":
                 return gated(gelu_tanh, up_BTh)
+            case activation:
+                return plain(activation, up_BTh)
+
+
+def plain(activation: Plain, x: Tensor) -> Tensor:
+    """An activation that acts on each number alone."""
+    match activation:
+        case "relu":
+            return F.relu(x)
+        case "gelu":
+            return gelu(x)
+        case "gelu_tanh":
+            return gelu_tanh(x)
+        case "silu":
+            return F.silu(x)
 
 
 def swiglu(up_n2h: Tensor) -> Tensor:

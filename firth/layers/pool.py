@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.layers.attention import attend, mask
+from firth.layers.feedforward import Plain, plain
 from firth.layers.gelu import gelu
 from firth.layers.norm import NormConfig, norm
 
@@ -38,16 +39,17 @@ class Pooler(nn.Linear):
 
 
 class Transform(nn.Module):
-    """N(gelu(W x + c)) before an output layer, of one vector or of each token's: the hidden layer of masked language models
-    (Devlin et al. 2019), which ModernBERT's classifiers have, too. Without `bias`, neither W nor N has one."""
+    """N(φ(W x + c)) before an output layer, of one vector or of each token's: the hidden layer of masked language models (Devlin
+    et al. 2019), which ModernBERT's classifiers have, too. Without `bias`, neither W nor N has one."""
 
-    def __init__(self, width: int, settings: NormConfig, *, bias: bool) -> None:
+    def __init__(self, width: int, settings: NormConfig, *, bias: bool, activation: Plain) -> None:
         super().__init__()
+        self.activation = activation
         self.dense = nn.Linear(width, width, bias=bias)
         self.norm = norm(settings.kind, width, bias=bias, eps=settings.eps)
 
     def forward(self, x_nd: Tensor) -> Tensor:
-        y_nd: Tensor = self.norm(gelu(self.dense(x_nd)))
+        y_nd: Tensor = self.norm(plain(self.activation, self.dense(x_nd)))
         return y_nd
 
 

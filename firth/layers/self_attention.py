@@ -27,7 +27,10 @@ CachedKeyValue = KeyValue | RecentKeyValue | FixedKeyValue
 
 
 class Tapped(Direct, ABC):
-    """A module that receives the q, k and v of a layer; tap.py records them there."""
+    """A module that receives the q, k and v of a layer; tap.py records them there. It is that of `layers` consecutive layers if
+    they share their weights."""
+
+    layers = 1
 
     @abstractmethod
     def call(self, *args: Any) -> Call:
@@ -102,6 +105,7 @@ class SelfAttention(TokenMixer):
         self.out = Linear(wide, config.width, bias=config.biased)
         self.query_norm, self.key_norm = config.head_norm(self.heads), config.head_norm(self.kv_heads)
         self.attend = Attend(config.attention, self.head_width, config.tables)
+        self.attend.layers = config.layers
         self.score_layer = self.attend.score_layer
         self.why_not_cached = unknown_setting(config.attention, cached_attention.KNOWS)
         if config.mixer != "softmax" or config.tables is not None:

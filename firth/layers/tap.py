@@ -3,8 +3,9 @@ kernel. Attention weights are computed from q and k afterwards, for chosen heads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,6 +15,36 @@ from firth.layers.attention.call import Call
 from firth.layers.self_attention import Tapped
 
 
+def attention_layers(model: nn.Module) -> list[Tapped]:
+    """The module of each attention layer; layers that share their weights have the same."""
+    return [module for module in model.modules() if isinstance(module, Tapped) for _ in range(module.layers)]
+
+
+@contextmanager
+def calls_noticed(
+    modules: Sequence[Tapped], layers: Collection[int], note: Callable[[int, Tapped, tuple[Any, ...]], None]
+) -> Iterator[None]:
+    """note(layer, module, arguments) after each call of one of these layers; `modules` are those of all layers. A module of
+    several layers is called for each in turn."""
+
+    def noting(numbers: Sequence[int]) -> Any:
+        turn = cycle(numbers)
+
+        def hook(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
+            if (layer := next(turn)) in layers:
+                note(layer, module, args)
+
+        return hook
+
+    numbers = {module: [layer for layer, one in enumerate(modules) if one is module] for module in modules}
+    handles = [module.register_forward_hook(noting(own)) for module, own in numbers.items() if set(own) & set(layers)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 @contextmanager
 def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> Iterator[dict[int, Call]]:
     """The latest call of each attention layer of `model`, by the number of the layer:
@@ -21,7 +52,7 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
     with attention_calls(model, [3]) as calls:
         model(token_BT)
     weights(calls[3], heads=[0, 2], rows=slice(10))"""
-    modules = [module for module in model.modules() if isinstance(module, Tapped)]
+    modules = attention_layers(model)
     chosen = range(len(modules)) if layers is None else layers
     for layer in chosen:
         if not 0 <= layer < len(modules):
@@ -29,18 +60,11 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
             raise ConfigError(f"there is no attention layer {layer}; the model has {there}")
     calls: dict[int, Call] = {}
 
-    def noting(layer: int) -> Any:
-        def note(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
-            calls[layer] = module.call(*args)
+    def note(layer: int, module: Tapped, args: tuple[Any, ...]) -> None:
+        calls[layer] = module.call(*args)
 
-        return note
-
-    handles = [modules[layer].register_forward_hook(noting(layer)) for layer in chosen]
-    try:
+    with calls_noticed(modules, chosen, note):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager

@@ -13,11 +13,12 @@ Training takes three times the FLOPs of inference: the backward pass has two pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import GATED, FeedForward
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
@@ -84,8 +85,8 @@ class Count:
 def count(model: Network) -> Count:
     """The count of a module on any device, "meta" included."""
     parts = _parts(model)
-    multiplied = sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
-    multiplied += _tied(model) + _convolved(model)
+    multiplied = _multiplied(parts)
+    multiplied += _tied(model) + _convolved(model) + _shared(model)
     attentions = [
         module
         for module in model.modules()
@@ -98,7 +99,7 @@ def count(model: Network) -> Count:
         matrices=sum(part.count for part in parts if part.is_matrix),
         parts=parts,
         flops_per_token=2 * multiplied + sum(_mixing(module) for module in model.modules()),
-        flops_per_key=sum(4 * layer.out.weight.shape[1] for layer in attentions),
+        flops_per_key=sum(4 * layer.out.weight.shape[1] * layer.attend.layers for layer in attentions),
         state_per_token=sum(FLOAT * _keys_and_values(layer) for layer in attentions if id(layer) in writing),
         state=sum(FLOAT * numbers for numbers in _remembered(model)),
         activations_per_token=sum(FLOAT * numbers for numbers in _kept(model)),
@@ -122,10 +123,26 @@ def _convolved(model: Network) -> int:
     return sum((times - 1) * layer.get_parameter("weight").numel() for front in fronts for layer, times in front.repeats)
 
 
+def _shared(model: Network) -> int:
+    """Weights of blocks that stand for several layers, for each layer but one."""
+    blocks = [block for module in model.modules() if isinstance(module, Stack) for block in module.blocks]
+    return sum((_layers(block) - 1) * _multiplied(_parts(block)) for block in blocks if _layers(block) > 1)
+
+
+def _layers(block: nn.Module) -> int:
+    assert isinstance(block, Block)
+    return block.config.layers
+
+
+def _multiplied(parts: Iterable[Part]) -> int:
+    """Weights of matrices that a token is multiplied with."""
+    return sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
+
+
 _LOOKED_UP = ("embedding", "embedding of the source", "other embeddings", "positions")
 
 
-def _parts(model: Network) -> tuple[Part, ...]:
+def _parts(model: nn.Module) -> tuple[Part, ...]:
     """Every parameter once, grouped by role and shape."""
     named: dict[int, list[Part]] = {}  # by parameter; a layer comes before its products and names them first
     total: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -138,7 +155,7 @@ def _parts(model: Network) -> tuple[Part, ...]:
     return tuple(Part(name, shape, number) for (name, shape), number in total.items())
 
 
-def _named(model: Network, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
+def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
     """The parameters whose role a layer knows."""
     match module:
         case LinearAttention() | GatedLinearAttention():
@@ -193,13 +210,13 @@ def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[Part]]]:
         yield weight, [Part("convolution" if weight.ndim == 4 else "patches", tuple(weight.shape), 1)]
 
 
-def _role(model: Network, embedding: nn.Embedding) -> str:
-    if embedding is model.embedding:
+def _role(model: nn.Module, embedding: nn.Embedding) -> str:
+    if embedding is getattr(model, "embedding", None):
         return "embedding"
     return "embedding of the source" if embedding is getattr(model, "own_embedding", None) else "other embeddings"
 
 
-def _linear_role(model: Network, linear: nn.Linear) -> str | None:
+def _linear_role(model: nn.Module, linear: nn.Linear) -> str | None:
     """The role of a matrix that belongs to no layer."""
     if linear is getattr(model, "output", None):
         return "output"
@@ -273,7 +290,7 @@ def _mixing(module: nn.Module) -> int:
         case LinearAttention() | GatedLinearAttention():
             return 4 * module.state_numbers()
         case WindowAttention():
-            return 4 * module.out.weight.shape[1] * module.span
+            return 4 * module.out.weight.shape[1] * module.span * module.attend.layers
         case _:
             return 0
 
@@ -284,7 +301,7 @@ def _kept(model: Network) -> Iterator[int]:
     for module in model.modules():
         match module:
             case Stack():
-                yield from (_kept_by(block, module) for block in module.blocks)
+                yield from (_layers(block) * _kept_by(block, module) for block in module.blocks)
             case Cell():
                 yield module.directions * module.width * (len(module.gates) + 2)  # the gates, h, and c or its like
             case _:

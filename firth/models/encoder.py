@@ -95,7 +95,7 @@ class TransformerEncoder(Reader):
         self.embedding_std = inputs**-0.5
         self.embedding = nn.Embedding(vocab, inputs)
         self.segment = nn.Embedding(config.segments, inputs) if config.segments else None
-        self.stack = Stack(config, config.depth, bidirectional=True)
+        self.stack = Stack(config, config.depth, bidirectional=True, groups=config.layer_groups)
 
     def embedded(self, token_BT: Tensor, segment_BT: Tensor | None = None) -> Tensor:
         x_BTd: Tensor = self.embedding(token_BT)

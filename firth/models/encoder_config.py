@@ -8,6 +8,7 @@ from typing import Literal
 from firth.config import with_old_names
 from firth.errors import ConfigError
 from firth.layers.attention.config import WindowedConfig
+from firth.layers.feedforward import Plain
 from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, at_most, check_fraction, check_sizes
@@ -75,14 +76,18 @@ class TransformerEncoderConfig(TransformerSettings):
     pooler: PoolerKind | None = None
     attention: WindowedConfig = WindowedConfig()  # heads, and how they attend
     embedding: EncoderEmbeddingConfig = EncoderEmbeddingConfig()  # token embeddings
+    # number of groups of consecutive layers that share their weights, as in ALBERT: 1 for all layers; must divide `depth`; if not
+    # set, every layer has its own
+    layer_groups: int | None = None
     segments: int = 0  # number of segment embeddings, such as one for the question and one for the passage; 0: none
     characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
-    # a layer norm(gelu(W x + c)) before the output layer of a classifier, tagger or question answerer, as in ModernBERT; masked
+    # a layer norm(φ(W x + c)) before the output layer of a classifier, tagger or question answerer, as in ModernBERT; masked
     # language models always have one
     transform: bool = False
     transform_bias: bool = True  # biases in that layer
+    transform_activation: Plain = "gelu"  # activation φ of that layer
 
     def __post_init__(self) -> None:
         _check_characters(self.characters)
@@ -94,6 +99,26 @@ class TransformerEncoderConfig(TransformerSettings):
                 f'model.transform = true and model.pooler = "{self.pooler}" are both a layer before the classes. Remove one.'
             )
         super().__post_init__()
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Refuse layers that share their weights but differ."""
+        at_least_one(layer_groups=self.layer_groups)
+        groups = self.layer_groups or self.depth
+        if self.depth % groups:
+            raise ConfigError(f"model.layer_groups = {groups} does not divide model.depth = {self.depth}; choose one that does")
+        shared = self.depth // groups
+        if shared > 1 and self.embedding.norm == "replaces_first":
+            raise ConfigError(
+                'model.embedding.norm = "replaces_first" takes a norm from the first layer alone, and model.layer_groups = '
+                f"{groups} shares its weights with others. Set model.embedding.norm = true."
+            )
+        mixers = [self.attention.in_layer(layer) for layer in range(self.depth)]
+        if any(mixer != mixers[n - n % shared] for n, mixer in enumerate(mixers)):
+            raise ConfigError(
+                f"model.layer_groups = {groups} shares weights among layers that model.attention.window_pattern = "
+                f'"{self.attention.window_pattern}" makes different. Remove one of them.'
+            )
 
     @property
     def embedding_width(self) -> int:

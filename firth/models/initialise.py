@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.self_attention import TokenMixer
@@ -37,7 +38,11 @@ def _written(model: nn.Module, path: str) -> int:
     if not path.endswith(("attention.out", "cross.out", "feedforward.down")):
         return 1
     blocks = model.get_submodule(path[: path.index("blocks") + len("blocks")])
-    return sum(isinstance(part, TokenMixer | CrossAttention | FeedForward) for part in blocks.modules())
+    return sum(block.config.layers * _adding(block) for block in blocks.children() if isinstance(block, Block))
+
+
+def _adding(block: Block) -> int:
+    return sum(isinstance(part, TokenMixer | CrossAttention | FeedForward) for part in block.modules())
 
 
 def _draw(

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers.gelu import gelu
+from firth.layers.feedforward import Plain, plain
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.pool import Pool, Pooler, PoolerKind, PoolKind, Transform
 from firth.models.config import LanguageConfig, RecurrentConfig
@@ -60,7 +60,7 @@ class LabelReadout(Readout):
 
 class Classifier(LabelReadout):
     """p(class | text) = softmax(W dropout(pool(x)) + b); with a pooler, φ(V dropout(pool(x)) + c) stands for pool(x), and with a
-    transform, N(gelu(V pool(x) + c))."""
+    transform, N(φ(V pool(x) + c))."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class CausalEncoder(Encoder):
 
 
 class MaskedLM(Readout):
-    """p(token | text with some tokens masked) = softmax(E y + b), y = norm(gelu(W x + c)), E the embedding (Devlin et al. 2019).
+    """p(token | text with some tokens masked) = softmax(E y + b), y = norm(φ(W x + c)), E the embedding (Devlin et al. 2019).
 
     `vocab` tokens are predicted; the embedding has one row more, for <mask>, whose id is `vocab`. W and E are applied
     only at the requested positions. If `tied` is False, the output layer has a matrix of its own.
@@ -160,8 +160,10 @@ class MaskedLM(Readout):
         tied: bool = True,
         output_bias: bool = True,
         transform_bias: bool = True,
+        activation: Plain = "gelu",
     ) -> None:
         super().__init__(encoder, vocab)
+        self.activation = activation
         inputs = encoder.embedding.embedding_dim
         self.transform = nn.Linear(encoder.width, inputs, bias=transform_bias)
         self.norm = norm(norm_kind, inputs, bias=transform_bias, eps=norm_eps)
@@ -178,7 +180,7 @@ class MaskedLM(Readout):
         x_BTd = self.encoder(token_BT, length_B)
         if place_BM is not None:
             x_BTd = x_BTd.gather(1, place_BM.unsqueeze(-1).expand(-1, -1, x_BTd.shape[-1]))
-        y_BMe: Tensor = self.norm(gelu(self.transform(x_BTd)))
+        y_BMe: Tensor = self.norm(plain(self.activation, self.transform(x_BTd)))
         return y_BMe
 
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
@@ -208,6 +210,7 @@ def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> Masked
             tied=config.tied,
             output_bias=config.output_bias is not False,
             transform_bias=config.transform_bias,
+            activation=config.transform_activation,
         )
     return MaskedLM(reader, vocab)
 
@@ -226,7 +229,7 @@ def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int)
 def label_transform(config: EncoderConfig) -> Transform | None:
     """The layer before the output layer of a classifier, tagger or question answerer, if the model has one."""
     if isinstance(config, TransformerEncoderConfig) and config.transform:
-        return Transform(config.width, config.norm, bias=config.transform_bias)
+        return Transform(config.width, config.norm, bias=config.transform_bias, activation=config.transform_activation)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -20,9 +20,17 @@ from firth.models.config import TransformerSettings
 
 class Stack(nn.Module):
     """x → blocks → norm. `bidirectional`: a token sees later tokens, too, so that distances have a sign; `cross`: its blocks also
-    attend to a source."""
+    attend to a source; `groups`: there are that many blocks, and each is several consecutive layers (Lan et al. 2020, §3.1)."""
 
-    def __init__(self, config: TransformerSettings, depth: int, *, bidirectional: bool = False, cross: bool = False) -> None:
+    def __init__(
+        self,
+        config: TransformerSettings,
+        depth: int,
+        *,
+        bidirectional: bool = False,
+        cross: bool = False,
+        groups: int | None = None,
+    ) -> None:
         super().__init__()
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
@@ -42,7 +50,8 @@ class Stack(nn.Module):
         self.embedding_norm = block.make_norm(inputs) if config.embedding.norm else None
         self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=block.biased)
         self.mixers = [config.attention.in_layer(layer) for layer in range(depth)]
-        self.blocks = nn.ModuleList(Block(replace(block, mixer=mixer)) for mixer in self.mixers)
+        shared = depth // (groups or depth)  # layers of each block
+        self.blocks = nn.ModuleList(Block(replace(block, mixer=mixer, layers=shared)) for mixer in self.mixers[::shared])
         if config.embedding.norm == "replaces_first":
             self.blocks[0].attention_norm = nn.Identity()
         # A post-norm block already ends in a norm.
@@ -81,12 +90,17 @@ class Stack(nn.Module):
         position = _of_layers(self.scheme, start, length)
         local = position if self.local_scheme is None else _of_layers(self.local_scheme, start, length)
         layers = []
-        for n, block in enumerate(self.blocks):
+        for n, block in enumerate(self.layers()):
             source = sources[n] if sources is not None else None
             where = local if self.mixers[n] == "window" else position
             x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None, source)
             layers.append(layer)
         return self.norm(x_BTd), state.after(layers, length) if state else None
+
+    def layers(self) -> Iterable[nn.Module]:
+        """The block of each layer."""
+        own = len(self.blocks) == len(self.mixers)
+        return self.blocks if own else [block for block in self.blocks for _ in range(len(self.mixers) // len(self.blocks))]
 
     def reach(self, length: int) -> None:
         """Make the tables of positions long enough for texts of this length: fixed states do not check."""

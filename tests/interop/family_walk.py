@@ -120,12 +120,14 @@ _ENCODERS: dict[str, dict[str, Any]] = {
     "Camembert": _ROBERTA,
     "DistilBert": {"vocab_size": VOCAB, "dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 64},
     "Electra": _BERT | {"embedding_size": 12},
+    "Albert": _BERT | {"embedding_size": 12, "num_hidden_layers": 4, "num_hidden_groups": 2},
     "ModernBert": _DECODER | {"norm_eps": 1e-3, "local_attention": 4, "pad_token_id": 0, "layer_types": _KINDS},
     "DebertaV2": _DEBERTA,
 }
 ENCODERS = [Case(name, head, settings) for name, settings in _ENCODERS.items() for head in HEADS] + [
     Case("Electra", "ForPreTraining", _ENCODERS["Electra"]),
     Case("Bert", "ForPreTraining", _BERT),
+    Case("Albert", "ForPreTraining", _ENCODERS["Albert"]),
 ]
 TRANSLATORS = [
     Case("T5", "ForConditionalGeneration", _T5),
@@ -363,7 +365,7 @@ def their_outputs(case: Case, model: Any) -> list[Tensor]:
         case "ForQuestionAnswering":
             seen_BT = _passage(seen_BT)
             return [out.start_logits[seen_BT], out.end_logits[seen_BT]]
-        case "ForPreTraining" if case.name == "Bert":
+        case "ForPreTraining" if case.name in ("Bert", "Albert"):
             return [out.prediction_logits[seen_BT]]
         case _:
             return [out.logits[seen_BT]]

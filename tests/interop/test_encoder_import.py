@@ -47,6 +47,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 64,
     },
     "Electra": BERT | {"embedding_size": 20},
+    "Albert": BERT | {"embedding_size": 20, "hidden_act": "gelu_new"},
     "ModernBert": BERT
     | {
         "layer_norm_eps": 1e-5,
@@ -66,7 +67,12 @@ FAMILIES: dict[str, dict[str, Any]] = {
     | {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "max_relative_positions": 16},
 }
 # Quick: every head of BERT, the masked language model of every family, and heads with a shape of their own.
-QUICK = {("ModernBert", "ForSequenceClassification"), ("ModernBert", "ForQuestionAnswering")}
+QUICK = {
+    ("Albert", "Model"),
+    ("Albert", "ForSequenceClassification"),
+    ("ModernBert", "ForSequenceClassification"),
+    ("ModernBert", "ForQuestionAnswering"),
+}
 QUICK |= {("Bert", head) for head in HEADS} | {(name, "ForMaskedLM") for name in FAMILIES}
 MODELS = [
     pytest.param((name, head), marks=() if (name, head) in QUICK else pytest.mark.long, id=f"{name}{head}")

@@ -24,6 +24,8 @@ QUICK = {
     "BertForMaskedLM, untied": (23, 13),
     "DebertaV2ForMaskedLM, untied": (97, 40),
     "BloomForCausalLM": (19, 7),
+    "AlbertForMaskedLM": (61, 17),
+    "ModernBertForSequenceClassification": (61, 17),
 }
 
 

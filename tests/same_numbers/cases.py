@@ -150,6 +150,7 @@ ENCODERS: dict[str, Table] = {
     **{f"transformer, pooler {kind}": TRANSFORMER | {"pooler": kind} for kind in ("tanh", "relu", "gelu")},
     "transformer, transform": TRANSFORMER | {"transform": True},
     "transformer, transform without biases": TRANSFORMER | {"transform": True, "transform_bias": False, "norm": "layer"},
+    "transformer, shared layers": TRANSFORMER | {"depth": 4, "layer_groups": 2},
     "transformer, window": TRANSFORMER | {"span": 3},
     "transformer, windows by turns": TRANSFORMER | {"span": 3, "window_pattern": "LG", "position_base_local": 50.0},
     "transformer, norm of embeddings replaces the first": TRANSFORMER | {"embedding_norm": "replaces_first"},
@@ -299,6 +300,9 @@ def _tasks(files: Files) -> Iterator[tuple[str, Table]]:
     yield "masked: transformer", _table("masked", running, "char", "encoder", encoder)
     plain = encoder | {"transform_bias": False, "output_bias": False, "embedding": 6}
     yield "masked: transformer, no bias", _table("masked", running, "char", "encoder", plain)
+    for kind in ("relu", "gelu_tanh", "silu"):
+        table = encoder | {"transform_activation": kind}
+        yield f"masked: transformer, {kind}", _table("masked", running, "char", "encoder", table)
     yield "masked: lstm", _table("masked", running, "char", "encoder", {"kind": "lstm", "width": 8})
     yield "electra", _table("electra", running, "char", "encoder", encoder | {"embedding": 12})
     yield "span-corruption", _table("span-corruption", running, "char", "seq2seq", TRANSFORMER | {"position": "t5"})

@@ -16,7 +16,7 @@ from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
 from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention, Source
-from firth.layers.feedforward import GATED, FeedForward, gelu_tanh
+from firth.layers.feedforward import GATED, FeedForward, gelu_tanh, plain
 from firth.layers.gelu import gelu
 from firth.layers.position import RotaryTurn, Unprojected
 from firth.layers.self_attention import SelfAttention
@@ -336,7 +336,7 @@ class _Trail:
             )
             inner_1Th = apply(up_1Th)
             equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
-        line = source_line(FeedForward.activated, f'case "{layer.activation}"')
+        line = source_line(FeedForward.activated if layer.activation in GATED else plain, f'case "{layer.activation}"')
         self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = Linear(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))

@@ -71,13 +71,14 @@ def masked_head(
     )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
+def read(config: ForeignConfig, activation: str = "gelu") -> TransformerEncoderConfig:
+    """`activation`: theirs where config.json has none."""
     config.expect("position_embedding_type", "absolute")
     config.expect("is_decoder", False)
     config.expect("add_cross_attention", False)
     for rate in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         config.take(rate)
-    activation: Any = ACTIVATIONS[config.expect("hidden_act", *ACTIVATIONS)]
+    own: Any = ACTIVATIONS[config.expect("hidden_act", activation, *(name for name in ACTIVATIONS if name != activation))]
     return transformer(
         TransformerEncoderConfig,
         {
@@ -91,7 +92,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
             "norm.kind": "layer",
             "norm.eps": config.number("layer_norm_eps", 1e-12),
             "norm.placement": "post",
-            "feedforward.activation": activation,
+            "feedforward.activation": own,
             "bias": True,
             "embedding.norm": True,
             "tied": config.expect("tie_word_embeddings", True, False),

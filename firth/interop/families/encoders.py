@@ -28,6 +28,7 @@ AUTO = {
     "electra": "AutoModelForPreTraining",
 }
 SIZES = frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps"})  # free in every family
+_OF_PREDICTIONS = frozenset({"transform_bias", "transform_activation", "tied", "output_bias"})  # of a masked language model
 _POOLS = ("mean", "first", "last", "max")  # of `sentence-transformers`
 
 
@@ -57,6 +58,7 @@ class Body:
     free: frozenset[str]
     limited: Mapping[str, tuple[Any, ...]]
     ignored: tuple[str, ...] = ()
+    why_not: Callable[[Any, str], str | None] = lambda model, objective: None  # why a [model] does not fit, if settings do
     pooler: tuple[Any, str] | None = None  # of the model without a head: its activation, and a tensor that it has
 
 
@@ -92,6 +94,7 @@ def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
         optional=("pooler", *body.pooler) if head.objective == "embedding" and body.pooler else None,
         auto_class=AUTO[head.objective],
         objective_settings=head.objective_settings,
+        together=lambda model: body.why_not(model, head.objective),
         left_out=head.left_out,
     )
     return family
@@ -101,15 +104,15 @@ def _free(head: Head) -> frozenset[str]:
     """Settings that mean nothing to this head, whatever their value."""
     match head.objective:
         case "classification":
-            return frozenset({"transform_bias", "tied", "output_bias"})
+            return _OF_PREDICTIONS
         case "embedding":
-            return frozenset({"transform", "transform_bias", "tied", "output_bias", "pooler"})
+            return _OF_PREDICTIONS | {"transform", "pooler"}
         case "masked":
             return frozenset({"transform", "pool", "pooler", "tied"})
         case "electra":
-            return frozenset({"transform", "pool", "pooler", "transform_bias", "tied", "output_bias"})
+            return _OF_PREDICTIONS | {"transform", "pool", "pooler"}
         case _:
-            return frozenset({"pool", "pooler", "transform_bias", "tied", "output_bias"})
+            return _OF_PREDICTIONS | {"pool", "pooler"}
 
 
 def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from firth.errors import DataError
+from firth.interop.families.bert import ACTIVATIONS
 from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
@@ -57,7 +58,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
         config.take(key)
     for key in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         config.expect(key, False)
-    config.expect("classifier_activation", "gelu")
+    transform: Any = ACTIVATIONS[config.expect("classifier_activation", *ACTIVATIONS)]
     activation: Any = _ACTIVATIONS[config.expect("hidden_activation", *_ACTIVATIONS)]
     depth = config.size("num_hidden_layers")
     pattern = _pattern(config, depth)
@@ -81,6 +82,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
             "feedforward.activation": activation,
             "embedding.norm": "replaces_first",
             "transform_bias": False,
+            "transform_activation": transform,
             "output_bias": None if config.expect("decoder_bias", True, False) else False,
             "tied": config.expect("tie_word_embeddings", True, False),
         },
@@ -133,6 +135,7 @@ def write(model: Any) -> dict[str, Any]:
         **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
         "decoder_bias": model.output_bias is not False,
         **dict.fromkeys(("embedding_dropout", "mlp_dropout"), model.dropout),
+        "classifier_activation": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.transform_activation),
         "classifier_pooling": "mean" if model.pool == "mean" else "cls",
         "tie_word_embeddings": model.tied,
     }
@@ -152,6 +155,7 @@ MODERNBERT = encoder_families(
             "feedforward.activation": tuple(_ACTIVATIONS.values()),
             "embedding.norm": ("replaces_first",),
             "transform_bias": (False,),
+            "transform_activation": tuple(ACTIVATIONS.values()),
         },
     ),
     (
