@@ -329,7 +329,8 @@ def _inner(name: str, configs: list[type]) -> Iterator[str]:
     for config in dict.fromkeys(base for one in configs for base in _lineage(one)):
         settings = _settings("model", config, inherited=False, hidden=("kind",) if kinds else ())
         if settings:
-            yield f"{_code(_toml(config.kind))}: {_about(config)}" if kinds else _about(config)  # type: ignore[attr-defined]
+            having = [kind for kind, one in zip(kinds, configs, strict=False) if issubclass(one, config)]
+            yield f"{', '.join(_code(_toml(kind)) for kind in having)}: {_about(config)}" if kinds else _about(config)
             yield settings
 
 

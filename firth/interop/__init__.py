@@ -23,6 +23,7 @@ from firth.interop.families.llama import LLAMA
 from firth.interop.families.marian import MARIAN
 from firth.interop.families.mistral import MISTRAL
 from firth.interop.families.modernbert import MODERNBERT
+from firth.interop.families.mpnet import MPNET
 from firth.interop.families.olmo2 import OLMO2
 from firth.interop.families.opt import OPT
 from firth.interop.families.phi3 import PHI3
@@ -35,7 +36,7 @@ from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
-_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT)
+_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET)
 FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
 
 

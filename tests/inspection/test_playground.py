@@ -70,7 +70,7 @@ def _position(played: PlaygroundResult) -> oracle_position.Position:
             return oracle_position.rotary()
         case "shaw":
             return oracle_position.shaw(given["a_K"], given.get("a_V"))
-        case "t5":
+        case "t5" | "learned_t5":
             return oracle_position.buckets(given["b"], True, 16)
         case "disentangled":
             return oracle_position.disentangled(given["a_K"], given["a_Q"])

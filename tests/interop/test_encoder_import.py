@@ -48,6 +48,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "Electra": BERT | {"embedding_size": 20},
     "Albert": BERT | {"embedding_size": 20, "hidden_act": "gelu_new"},
+    "MPNet": BERT | {"pad_token_id": 1, "max_position_embeddings": 66},
     "ModernBert": BERT
     | {
         "layer_norm_eps": 1e-5,
@@ -69,6 +70,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 # Quick: every head of BERT, the masked language model of every family, and heads with a shape of their own.
 QUICK = {
     ("Albert", "Model"),
+    ("MPNet", "Model"),
+    ("MPNet", "ForSequenceClassification"),
     ("Albert", "ForSequenceClassification"),
     ("ModernBert", "ForSequenceClassification"),
     ("ModernBert", "ForQuestionAnswering"),

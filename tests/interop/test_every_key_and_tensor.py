@@ -25,6 +25,7 @@ QUICK = {
     "DebertaV2ForMaskedLM, untied": (97, 40),
     "BloomForCausalLM": (19, 7),
     "AlbertForMaskedLM": (61, 17),
+    "MPNetForMaskedLM": (61, 17),
     "ModernBertForSequenceClassification": (61, 17),
 }
 

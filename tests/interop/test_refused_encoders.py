@@ -16,6 +16,7 @@ from firth.models import TransformerEncoderConfig
 from firth.models.config import transformer
 
 ALBERT = BERT | {"embedding_size": 20}
+MPNET = BERT | {"pad_token_id": 1}
 MODERNBERT = BERT | {"pad_token_id": 0}
 
 CHANGED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
@@ -29,6 +30,14 @@ CHANGED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
         {"hidden_act": "gelu_fast"},
         "hidden_act is 'gelu_fast'; firth only computes",
     ),
+    "buckets": (
+        "MPNet",
+        "Model",
+        MPNET,
+        {"relative_attention_num_buckets": 16},
+        "relative_attention_num_buckets is 16; firth only",
+    ),
+    "padding": ("MPNet", "Model", MPNET, {"pad_token_id": 0}, "pad_token_id is 0; firth only computes 1"),
     "other pooling": (
         "ModernBert",
         "ForSequenceClassification",
@@ -75,6 +84,13 @@ UNFIT: dict[str, tuple[str, dict[str, Any], str | None]] = {
         NARROW | {"transform_activation": "relu", "pool": "first", "pooler": "tanh"},
         None,
     ),
+    "mpnet": ("MPNetForMaskedLM", LEARNED | {"segments": 0, "position.kind": "learned_t5"}, None),
+    "mpnet, other buckets": (
+        "MPNetForMaskedLM",
+        LEARNED | {"segments": 0, "position.kind": "learned_t5", "position.buckets": 16},
+        "model.position.buckets = 16",
+    ),
+    "bert, buckets": ("BertForMaskedLM", LEARNED | {"position.kind": "learned_t5"}, "model.position.kind = 'learned_t5'"),
     "bert, shared": ("BertForMaskedLM", LEARNED | {"layer_groups": 1}, "model.layer_groups = 1"),
     "bert, another hidden layer": (
         "BertForMaskedLM",

@@ -48,6 +48,7 @@ MASKS: tuple[dict[str, Any], ...] = ({"mask": "causal"}, {"mask": "strictly_caus
 OWN: dict[str, dict[str, Any]] = {
     "shaw": {"max_distance": 3},
     "t5": {"distance_buckets": 6, "max_distance": 5},
+    "learned_t5": {"distance_buckets": 6, "max_distance": 5},
     "disentangled": {"max_distance": 3},
 }
 # Of t5 with these settings: three buckets hold one distance each, three those up to 5 (Raffel et al. 2020).
@@ -338,7 +339,7 @@ def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
         clip = len(parameter) - 1
         met = {max(-clip, -away) + clip for away in range(nearest, farthest + 1)}
         none[[row for row in range(len(parameter)) if row not in met]] = True
-    if name == "relative.table_NH":
+    if name.endswith("table_NH"):
         met = set(BUCKET[nearest : farthest + 1])
         none[[row for row in range(len(parameter)) if row not in met]] = True
     if name == "relative.table_Rd":
@@ -451,7 +452,7 @@ def test_a_seed_is_a_model_and_counting_allocates_the_same_shapes(score: str, po
         for name, parameter in one.items():
             assert torch.equal(parameter, again[name]), name
             # Norms begin as the identity, biases and T5's table as nothing, temperatures as √D.
-            fixed = "norm" in name or name.endswith(("bias", "log_tau_H")) or name == "relative.table_NH"
+            fixed = "norm" in name or name.endswith(("bias", "log_tau_H", "table_NH"))
             assert torch.equal(parameter, other[name]) == fixed, name
 
 

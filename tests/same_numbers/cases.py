@@ -41,6 +41,7 @@ POSITIONS: dict[str, Table] = {
     "t5, near": {"position": "t5", "distance_buckets": 6, "max_distance": 8},
     "alibi": {"position": "alibi"},
     "alibi, scaled": {"position": {"kind": "alibi", "scaled": True}, "score_scale": 0.5},
+    "learned, t5": {"position": {"kind": "learned_t5", "buckets": 6, "max_distance": 8}},
     "disentangled": {"position": "disentangled"},
     "disentangled, own": {
         "position": "disentangled",
@@ -53,7 +54,17 @@ POSITIONS: dict[str, Table] = {
 }
 ELSEWHERE = {  # in models of other families, where the same schemes also act without a direction, and on two sides
     name: POSITIONS[name]
-    for name in ("no positions", "learned", "sinusoidal", "rotary", "shaw, near", "t5, near", "alibi", "disentangled, own")
+    for name in (
+        "no positions",
+        "learned",
+        "sinusoidal",
+        "rotary",
+        "shaw, near",
+        "t5, near",
+        "alibi",
+        "disentangled, own",
+        "learned, t5",
+    )
 }
 SCALINGS: dict[str, Table] = {
     f"rotary, {kind}": {"position": "rotary", "rotary_scaling": kind, "rotary_context": 8, "rotary_factor": 2.5}

@@ -20,7 +20,7 @@ from firth.models import TransformerEncoderConfig
 
 _PADDING = 1  # the id that all of them have
 _BEFORE = _PADDING + 1
-_BEHIND = Way(
+BEHIND = Way(
     lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
     lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
 )
@@ -46,7 +46,7 @@ def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
             prefix="roberta.",
             weights=(
                 *bert.layers("roberta."),
-                Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", _BEHIND),
+                Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", BEHIND),
             ),
             read=read,
             write=write,

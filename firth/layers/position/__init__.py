@@ -12,6 +12,7 @@ from firth.layers.position.alibi import ALiBi, ALiBiConfig, Slopes, alibi
 from firth.layers.position.disentangled import Disentangled, DisentangledConfig, DisentangledScheme, disentangled
 from firth.layers.position.frequencies import angles
 from firth.layers.position.learned import Learned, LearnedConfig
+from firth.layers.position.learned_t5 import LearnedAndDistances, LearnedT5Config
 from firth.layers.position.none import NoPosition, NoPositionConfig
 from firth.layers.position.relative import Bias, Relative
 from firth.layers.position.rotary import Rotary, RotaryConfig, Rotation, partial_order, rotary, rotate
@@ -37,12 +38,21 @@ SCHEMES: tuple[type[PositionScheme], ...] = (
     Distances,
     Slopes,
     DisentangledScheme,
+    LearnedAndDistances,
 )
 AnyPosition = (
-    NoPositionConfig | LearnedConfig | SinusoidalConfig | RotaryConfig | ShawConfig | T5Config | ALiBiConfig | DisentangledConfig
+    NoPositionConfig
+    | LearnedConfig
+    | SinusoidalConfig
+    | RotaryConfig
+    | ShawConfig
+    | T5Config
+    | ALiBiConfig
+    | DisentangledConfig
+    | LearnedT5Config
 )  # the table [model.position]
 # The kinds of SCHEMES, in their order.
-PositionKind = Literal["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled"]
+PositionKind = Literal["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled", "learned_t5"]
 KINDS: tuple[PositionKind, ...] = get_args(PositionKind)
 
 
@@ -65,7 +75,9 @@ __all__ = [
     "LayerPosition",
     "LayerTables",
     "Learned",
+    "LearnedAndDistances",
     "LearnedConfig",
+    "LearnedT5Config",
     "NoPosition",
     "NoPositionConfig",
     "PositionConfig",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ class LearnedConfig(PositionConfig):
 
 class Learned(AddedPosition):
     kind = "learned"
-    Config = LearnedConfig
+    Config: ClassVar[type[PositionConfig]] = LearnedConfig
     ends = True
 
     def __init__(self, context: int, width: int) -> None:

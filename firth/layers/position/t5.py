@@ -74,10 +74,9 @@ class Buckets(Bias):
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5Config(PositionConfig):
+class BucketsConfig(PositionConfig):
     """A learned number for each range of distance, added to the scores."""
 
-    kind: Literal["t5"] = "t5"
     # maximum relative distance; larger distances are treated as equal
     max_distance: int = renamed(".max_distance", ".clip", ".reach", default=MAX_DISTANCE)
     buckets: int = renamed(".distance_buckets", ".buckets", default=BUCKETS)  # number of ranges of distance
@@ -91,6 +90,13 @@ class T5Config(PositionConfig):
                 f"model.position.max_distance = {farthest} leaves no room: half of model.position.buckets = {count} hold one "
                 f"distance each, 0 … {count // 2 - 1}. Choose model.position.max_distance > {count // 2}, or fewer buckets"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class T5Config(BucketsConfig):
+    """A learned number for each range of distance, added to the scores."""
+
+    kind: Literal["t5"] = "t5"
 
 
 class Distances(PositionScheme):

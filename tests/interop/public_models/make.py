@@ -22,7 +22,7 @@ ENCODERS += ("RobertaForMaskedLM", "XLMRobertaForSequenceClassification", "Camem
 ENCODERS += ("DistilBertForMaskedLM", "DistilBertForSequenceClassification", "ElectraForPreTraining", "ElectraForMaskedLM")
 ENCODERS += ("ElectraForSequenceClassification", "ModernBertForMaskedLM", "DebertaV2ForMaskedLM", "DebertaV2Model")
 ENCODERS += ("DebertaV2ForQuestionAnswering", "BertForPreTraining", "ModernBertForSequenceClassification")
-ENCODERS += ("AlbertForMaskedLM", "AlbertForSequenceClassification")
+ENCODERS += ("AlbertForMaskedLM", "AlbertForSequenceClassification", "MPNetForMaskedLM", "MPNetModel")
 VARIANTS = ("Llama, tied", "T5, 1.1", "Qwen2, windows", "Falcon, 40B", "Falcon, RW", "Phi3, half")
 
 

@@ -62,7 +62,13 @@ MASK_LABELS = {
     "lengths": "padding",
     "documents": "separate documents",
 }
-POSITION_LABELS = {"shaw": "relative (Shaw)", "t5": "T5 bias", "alibi": "ALiBi", "disentangled": "disentangled (DeBERTa)"}
+POSITION_LABELS = {
+    "shaw": "relative (Shaw)",
+    "t5": "T5 bias",
+    "alibi": "ALiBi",
+    "disentangled": "disentangled (DeBERTa)",
+    "learned_t5": "learned, with T5 bias (MPNet)",
+}
 _STEPS = {
     "scores": "Scores",
     "scaled": "Scaled scores",

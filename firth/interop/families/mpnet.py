@@ -1,0 +1,79 @@
+"""MPNet (Song et al. 2020): RoBERTa without segments, whose scores also have T5's bias for the distance, one for all layers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from firth.interop.families import bert, roberta
+from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import QKV, Weight
+from firth.layers.position import LearnedT5Config
+from firth.models import TransformerEncoderConfig
+
+# The number of buckets is that of the table only; which distance has which one does not depend on config.json.
+_BUCKETS, _FARTHEST = 32, 128
+
+_OURS, _LAYER = "encoder.stack.blocks.{n}", "mpnet.encoder.layer.{n}"
+WEIGHTS = (
+    Weight("encoder.embedding.weight", "mpnet.embeddings.word_embeddings.weight"),
+    Weight("encoder.stack.position.table_Td", "mpnet.embeddings.position_embeddings.weight", roberta.BEHIND),
+    Weight("encoder.stack.position.table_NH", "mpnet.encoder.relative_attention_bias.weight"),
+    Weight("encoder.stack.embedding_norm.{p}", "mpnet.embeddings.LayerNorm.{p}"),
+    Weight(f"{_OURS}.attention.qkv.{{p}}", tuple(f"{_LAYER}.attention.attn.{part}.{{p}}" for part in "qkv"), QKV),
+    Weight(f"{_OURS}.attention.out.{{p}}", f"{_LAYER}.attention.attn.o.{{p}}"),
+    Weight(f"{_OURS}.attention_norm.{{p}}", f"{_LAYER}.attention.LayerNorm.{{p}}"),
+    Weight(f"{_OURS}.feedforward.up.{{p}}", f"{_LAYER}.intermediate.dense.{{p}}"),
+    Weight(f"{_OURS}.feedforward.down.{{p}}", f"{_LAYER}.output.dense.{{p}}"),
+    Weight(f"{_OURS}.feedforward_norm.{{p}}", f"{_LAYER}.output.LayerNorm.{{p}}"),
+)
+
+
+def read(config: ForeignConfig) -> TransformerEncoderConfig:
+    buckets = config.expect("relative_attention_num_buckets", _BUCKETS)
+    config.take("type_vocab_size")  # it has no segments
+    return dataclasses.replace(
+        roberta.read(config), segments=0, position=LearnedT5Config(buckets=buckets, max_distance=_FARTHEST)
+    )
+
+
+def write(model: Any) -> dict[str, Any]:
+    table = roberta.write(model)
+    for key in ("position_embedding_type", "type_vocab_size"):
+        del table[key]
+    return {**table, "relative_attention_num_buckets": model.position.buckets}
+
+
+MPNET = encoder_families(
+    Body(
+        title="MPNet",
+        model_type="mpnet",
+        prefix="mpnet.",
+        weights=WEIGHTS,
+        read=read,
+        write=write,
+        free=SIZES,
+        limited={
+            **bert.SHAPE,
+            "position.kind": ("learned_t5",),
+            "position.buckets": (_BUCKETS,),
+            "position.max_distance": (_FARTHEST,),
+            "segments": (0,),
+        },
+        ignored=("mpnet.embeddings.position_ids", "mpnet.pooler.dense.{p}"),
+        pooler=("tanh", "mpnet.pooler.dense.weight"),
+    ),
+    (
+        Head("embedding", "MPNetModel", (Weight("pooler.{p}", "mpnet.pooler.dense.{p}"),)),
+        dataclasses.replace(bert.masked_head("MPNetForMaskedLM", "mpnet.", "lm_head.", "dense", "layer_norm"), limited={}),
+        Head(
+            "classification",
+            "MPNetForSequenceClassification",
+            (Weight("pooler.{p}", "classifier.dense.{p}"), Weight("output.{p}", "classifier.out_proj.{p}")),
+            {"pool": "first", "pooler": "tanh"},
+        ),
+        Head("tagging", "MPNetForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
+        Head("answer", "MPNetForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+    ),
+)
