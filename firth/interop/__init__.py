@@ -12,6 +12,7 @@ from firth.interop.families.bart import BART
 from firth.interop.families.bert import BERT
 from firth.interop.families.bloom import BLOOM
 from firth.interop.families.deberta import DEBERTA
+from firth.interop.families.deberta_v1 import DEBERTA_V1
 from firth.interop.families.distilbert import DISTILBERT
 from firth.interop.families.electra import ELECTRA
 from firth.interop.families.falcon import FALCON
@@ -36,7 +37,7 @@ from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
-_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET)
+_ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET, *DEBERTA_V1)
 FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
 
 

@@ -39,6 +39,11 @@ class BlockConfig:
         """Whether every linear layer has a bias."""
         return self.bias is True
 
+    @property
+    def key_biased(self) -> bool:
+        """Whether keys have biases, which values then have, too."""
+        return bool(self.bias) and self.attention.key_bias
+
     def make_norm(self, width: int | None = None) -> nn.Module:
         """A norm over this width, or over that of the model."""
         biased = self.biased if self.norm.bias is None else self.norm.bias

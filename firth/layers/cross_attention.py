@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from firth.layers.attention import mask
 from firth.layers.block_config import BlockConfig
@@ -48,7 +48,9 @@ class CrossAttention(Direct):
         super().__init__()
         attention, width, self.head_width = config.attention, config.width, config.head_width
         self.query = Linear(width, attention.heads * self.head_width, bias=bool(config.bias))
-        self.kv = Linear(width, 2 * attention.groups * self.head_width, bias=bool(config.bias))
+        keys = attention.groups * self.head_width
+        self.kv = Linear(width, 2 * keys, bias=config.key_biased)
+        self.value_bias = nn.Parameter(torch.empty(keys)) if config.bias and not config.key_biased else None
         self.out = Linear(attention.heads * self.head_width, width, bias=config.biased)
         self.query_norm, self.key_norm = config.head_norm(attention.heads), config.head_norm(attention.groups)
         self.attend = Attend(attention, self.head_width)
@@ -57,11 +59,25 @@ class CrossAttention(Direct):
         register(self, self.score_layer.layer_parameters())
 
     def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
-        k_BGSD, v_BGSD = self._heads(self.kv(y_BSd)).chunk(2, dim=1)
+        k_BGSD, v_BGSD = self._heads(self.project_source(y_BSd)).chunk(2, dim=1)
         k_BGSD = normalised(k_BGSD, self.key_norm)
         if self.score_layer.reduces:
             k_BGSD = self.score_layer.reduce_key(k_BGSD, self)
         return Source(k_BGSD, v_BGSD, length_B)
+
+    def project_source(self, y_BSd: Tensor) -> Tensor:
+        """k and v of all heads, side by side."""
+        kv_BSn: Tensor = self.kv(y_BSd)
+        if self.value_bias is None:
+            return kv_BSn
+        bias_n = self.kv_bias()
+        assert bias_n is not None
+        return kv_BSn + bias_n.to(kv_BSn.dtype)
+
+    def kv_bias(self) -> Tensor | None:
+        """The biases of k and v; zeros for keys without any."""
+        own_m = self.value_bias
+        return self.kv.bias if own_m is None else torch.cat((torch.zeros_like(own_m), own_m))
 
     def forward(self, x_BTd: Tensor, source: Source) -> Tensor:
         B, T, d = x_BTd.shape
@@ -86,7 +102,10 @@ class CrossAttention(Direct):
         return self.why_not_plain is None and not self.attend._forward_hooks
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
-        self.score_layer.draw(name, parameter, generator)
+        if parameter is self.value_bias:
+            parameter.zero_()
+        else:
+            self.score_layer.draw(name, parameter, generator)
 
     def _heads(self, x_BTn: Tensor) -> Tensor:
         B, T, _ = x_BTn.shape

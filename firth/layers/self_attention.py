@@ -101,7 +101,7 @@ class SelfAttention(TokenMixer):
         self.heads, self.kv_heads, self.head_width = config.attention.heads, config.attention.groups, config.head_width
         wide, keys = self.heads * self.head_width, self.kv_heads * self.head_width
         # One product for all three: the rows of the weight are W^Q (H·D), W^K (G·D), W^V (G·D).
-        self.qkv = Linear(config.width, wide + 2 * keys, bias=bool(config.bias))
+        self.qkv = Linear(config.width, wide + 2 * keys, bias=config.key_biased)
         self.out = Linear(wide, config.width, bias=config.biased)
         self.query_norm, self.key_norm = config.head_norm(self.heads), config.head_norm(self.kv_heads)
         self.attend = Attend(config.attention, self.head_width, config.tables)
@@ -113,7 +113,9 @@ class SelfAttention(TokenMixer):
         register(self, self.score_layer.layer_parameters())
         own = config.position_projections
         self.position_query = Linear(config.width, wide, bias=bool(config.bias)) if own else None
-        self.position_key = Linear(config.width, keys, bias=bool(config.bias)) if own else None
+        self.position_key = Linear(config.width, keys, bias=config.key_biased) if own else None
+        without_keys = bool(config.bias) and not config.key_biased
+        self.query_value_bias = nn.Parameter(torch.empty(wide + keys)) if without_keys else None
 
     def start(self) -> LayerState:
         return KeyValue()
@@ -129,7 +131,7 @@ class SelfAttention(TokenMixer):
             position = self.projected(position)
         turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
         # Keys are cached turned: rotary positions are absolute, and turning the past again in each step would be wasteful.
-        q_BHTD, k_BGTD, v_BGTD = self.split(self.qkv(x_BTd), turn)
+        q_BHTD, k_BGTD, v_BGTD = self.split(self.project(x_BTd), turn)
         start: int | Tensor = 0
         if past is not None:
             if allowed is mask.CAUSAL and self.in_one_call(q_BHTD, k_BGTD, v_BGTD, relative, past):
@@ -139,6 +141,23 @@ class SelfAttention(TokenMixer):
             k_BGTD, v_BGTD, past = past.extend(k_BGTD, v_BGTD)
         o_BHTD = self.attend(q_BHTD, k_BGTD, v_BGTD, self.narrowed(allowed), relative, start)
         return self.out(o_BHTD.transpose(1, 2).flatten(2)), past
+
+    def project(self, x_BTd: Tensor) -> Tensor:
+        """q, k and v of all heads, side by side."""
+        qkv_BTn: Tensor = self.qkv(x_BTd)
+        if self.query_value_bias is None:
+            return qkv_BTn
+        bias_n = self.qkv_bias()
+        assert bias_n is not None
+        return qkv_BTn + bias_n.to(qkv_BTn.dtype)
+
+    def qkv_bias(self) -> Tensor | None:
+        """The biases of q, k and v; zeros for keys without any."""
+        own_m = self.query_value_bias
+        if own_m is None:
+            return self.qkv.bias
+        query_n, value_n = own_m.split_with_sizes((self.heads * self.head_width, self.kv_heads * self.head_width))
+        return torch.cat((query_n, torch.zeros_like(value_n), value_n))
 
     def in_one_call(
         self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, relative: Relative | None, past: CachedKeyValue
@@ -153,7 +172,8 @@ class SelfAttention(TokenMixer):
         x_Rd, wide = position.vector_Rd, self.heads * self.head_width
         if self.position_query is None or self.position_key is None:
             count = wide + self.kv_heads * self.head_width
-            bias = None if self.qkv.bias is None else self.qkv.bias[:count]
+            bias_n = self.qkv_bias()
+            bias = None if bias_n is None else bias_n[:count]
             query_Rn, key_Rn = F.linear(x_Rd, self.qkv.matrix[:count], bias).split_with_sizes((wide, count - wide), dim=-1)
         else:
             query_Rn, key_Rn = self.position_query(x_Rd), self.position_key(x_Rd)
@@ -176,7 +196,10 @@ class SelfAttention(TokenMixer):
         return _plain_split(qkv_BNTD, turn, self.heads)
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:
-        self.score_layer.draw(name, parameter, generator)
+        if parameter is self.query_value_bias:
+            parameter.zero_()
+        else:
+            self.score_layer.draw(name, parameter, generator)
 
 
 class WindowAttention(SelfAttention):

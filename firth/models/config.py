@@ -141,6 +141,11 @@ class TransformerSettings(ModelSettings):
             raise ConfigError(
                 f"model.attention.kv_heads = {groups} does not divide model.attention.heads = {heads}; choose one that does"
             )
+        if not self.attention.key_bias and not self.bias:
+            raise ConfigError(
+                "model.attention.key_bias = false leaves out the biases of keys alone, and model.bias = false those of all. "
+                'Remove model.attention.key_bias, or set model.bias to true or "qkv".'
+            )
         self._check_norms()
         self._check_windows()
         position_scheme(self.position.kind).check(self)

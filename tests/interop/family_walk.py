@@ -121,6 +121,14 @@ _ENCODERS: dict[str, dict[str, Any]] = {
     "DistilBert": {"vocab_size": VOCAB, "dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 64},
     "Electra": _BERT | {"embedding_size": 12},
     "Albert": _BERT | {"embedding_size": 12, "num_hidden_layers": 4, "num_hidden_groups": 2},
+    "Deberta": _BERT
+    | {
+        "relative_attention": True,
+        "max_relative_positions": 16,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+        "type_vocab_size": 2,
+    },
     "MPNet": _BERT | {"pad_token_id": 1},
     "ModernBert": _DECODER | {"norm_eps": 1e-3, "local_attention": 4, "pad_token_id": 0, "layer_types": _KINDS},
     "DebertaV2": _DEBERTA,

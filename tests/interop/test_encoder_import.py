@@ -48,6 +48,14 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "Electra": BERT | {"embedding_size": 20},
     "Albert": BERT | {"embedding_size": 20, "hidden_act": "gelu_new"},
+    "Deberta": BERT
+    | {
+        "relative_attention": True,
+        "max_relative_positions": 16,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
     "MPNet": BERT | {"pad_token_id": 1, "max_position_embeddings": 66},
     "ModernBert": BERT
     | {
@@ -70,6 +78,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 # Quick: every head of BERT, the masked language model of every family, and heads with a shape of their own.
 QUICK = {
     ("Albert", "Model"),
+    ("Deberta", "Model"),
     ("MPNet", "Model"),
     ("MPNet", "ForSequenceClassification"),
     ("Albert", "ForSequenceClassification"),

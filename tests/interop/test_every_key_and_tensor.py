@@ -26,6 +26,7 @@ QUICK = {
     "BloomForCausalLM": (19, 7),
     "AlbertForMaskedLM": (61, 17),
     "MPNetForMaskedLM": (61, 17),
+    "DebertaForMaskedLM": (61, 17),
     "ModernBertForSequenceClassification": (61, 17),
 }
 

@@ -15,8 +15,10 @@ from firth.interop import FAMILIES, Family
 from firth.models import TransformerEncoderConfig
 from firth.models.config import transformer
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of DeBERTa
 ALBERT = BERT | {"embedding_size": 20}
 MPNET = BERT | {"pad_token_id": 1}
+DEBERTA = BERT | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
 MODERNBERT = BERT | {"pad_token_id": 0}
 
 CHANGED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
@@ -38,6 +40,10 @@ CHANGED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
         "relative_attention_num_buckets is 16; firth only",
     ),
     "padding": ("MPNet", "Model", MPNET, {"pad_token_id": 0}, "pad_token_id is 0; firth only computes 1"),
+    "talking heads": ("Deberta", "Model", DEBERTA, {"talking_head": True}, "talking_head is True; firth only computes False"),
+    "absolute positions": ("Deberta", "Model", DEBERTA, {"position_biased_input": True}, "position_biased_input is True"),
+    "one kind of distance": ("Deberta", "Model", DEBERTA, {"pos_att_type": ["c2p"]}, "firth only computes 'p2c|c2p'"),
+    "ranges of distance": ("Deberta", "Model", DEBERTA, {"position_buckets": 8}, "does not know: position_buckets = 8"),
     "other pooling": (
         "ModernBert",
         "ForSequenceClassification",
@@ -68,6 +74,8 @@ def test_a_setting_that_is_not_computed_is_refused_by_name(name: str, tmp_path: 
 
 OWN = {"width": 16, "depth": 2, "norm.kind": "layer", "norm.placement": "post", "bias": True, "embedding.norm": True}
 LEARNED = OWN | {"position.kind": "learned", "segments": 2, "feedforward.activation": "gelu"}
+V1 = OWN | {"position.kind": "disentangled", "position.projections": "own", "position.norm": False, "attention.key_bias": False}
+V1 |= {"feedforward.activation": "gelu"}
 NARROW = LEARNED | {"embedding.width": 8, "layer_groups": 1}
 
 UNFIT: dict[str, tuple[str, dict[str, Any], str | None]] = {
@@ -90,6 +98,9 @@ UNFIT: dict[str, tuple[str, dict[str, Any], str | None]] = {
         LEARNED | {"segments": 0, "position.kind": "learned_t5", "position.buckets": 16},
         "model.position.buckets = 16",
     ),
+    "deberta": ("DebertaModel", V1, None),
+    "deberta, biased keys": ("DebertaModel", V1 | {"attention.key_bias": True}, "model.attention.key_bias = True"),
+    "deberta v2, unbiased keys": ("DebertaV2Model", V1, "model.attention.key_bias = False"),
     "bert, buckets": ("BertForMaskedLM", LEARNED | {"position.kind": "learned_t5"}, "model.position.kind = 'learned_t5'"),
     "bert, shared": ("BertForMaskedLM", LEARNED | {"layer_groups": 1}, "model.layer_groups = 1"),
     "bert, another hidden layer": (

@@ -85,6 +85,7 @@ BLOCKS: dict[str, Table] = {
     "layer norm, biases in norms only": {"norm": {"kind": "layer", "bias": True}, "bias": False},
     "layer norm, biases but in norms": {"norm": {"kind": "layer", "bias": False}, "bias": True},
     "rms norm, ε, gelu_tanh": {"norm": "rms", "norm_eps": 0.01, "activation": "gelu_tanh"},
+    "no biases of keys": {"bias": True, "attention": {"key_bias": False}},
     "biases of q, k and v, silu": {"bias": "qkv", "activation": "silu"},
     "swiglu, hidden": {"activation": "swiglu", "hidden": 12},
     "geglu": {"activation": "geglu"},

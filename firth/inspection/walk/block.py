@@ -62,7 +62,7 @@ def self_call(given: BlockCall, n_1Td: Tensor) -> Call:
     assert isinstance(layer, SelfAttention)
     position = layer.projected(given.position) if isinstance(given.position, Unprojected) else given.position
     turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
-    q_1HTD, k_1GTD, v_1GTD = layer.split(layer.qkv(n_1Td), turn)
+    q_1HTD, k_1GTD, v_1GTD = layer.split(layer.project(n_1Td), turn)
     return layer.attend.call(q_1HTD, k_1GTD, v_1GTD, layer.narrowed(given.allowed), relative, 0)
 
 
@@ -197,7 +197,7 @@ class _Trail:
     def _projections(self, layer: SelfAttention, n_Td: Tensor, n: str) -> None:
         D, H, G = layer.head_width, layer.heads, layer.kv_heads
         group = self.head // (H // G)
-        W_ni, b_n, line = layer.qkv.matrix, layer.qkv.bias, source_line(SelfAttention.forward, "self.split(self.qkv(x_BTd)")
+        W_ni, b_n, line = layer.qkv.matrix, layer.qkv_bias(), source_line(SelfAttention.project, "self.qkv(x_BTd)")
         for letter, title, start in (
             ("q", "queries", self.head * D),
             ("k", "keys", (H + group) * D),
@@ -259,8 +259,19 @@ class _Trail:
         D, H = layer.head_width, layer.query.out_features // layer.head_width
         G = layer.kv.out_features // (2 * D)
         group, rows = self.head // (H // G), self.given.source_tokens
-        parts: list[tuple[str, str, Any, int, Tensor, str, Any, str, str]] = [
-            ("q", "queries", layer.query, self.head * D, n_1Td, n, CrossAttention.forward, "self.query(x_BTd)", "TD")
+        parts: list[tuple[str, str, Any, Tensor | None, int, Tensor, str, Any, str, str]] = [
+            (
+                "q",
+                "queries",
+                layer.query,
+                layer.query.bias,
+                self.head * D,
+                n_1Td,
+                n,
+                CrossAttention.forward,
+                "self.query(x_BTd)",
+                "TD",
+            )
         ]
         if memory_1Sd is not None:
             parts += [
@@ -268,20 +279,18 @@ class _Trail:
                     letter,
                     f"{title}, from the memory",
                     layer.kv,
+                    layer.kv_bias(),
                     start,
                     memory_1Sd,
                     "m",
-                    CrossAttention.remember,
+                    CrossAttention.project_source,
                     "self.kv(y_BSd)",
                     "SD",
                 )
                 for letter, title, start in (("k", "keys", group * D), ("v", "values", (G + group) * D))
             ]
-        for letter, title, projection, start, x_1Ti, x, function, part, axes in parts:
-            W_oi, b_o = (
-                projection.matrix[start : start + D],
-                None if projection.bias is None else projection.bias[start : start + D],
-            )
+        for letter, title, projection, bias_n, start, x_1Ti, x, function, part, axes in parts:
+            W_oi, b_o = projection.matrix[start : start + D], None if bias_n is None else bias_n[start : start + D]
             W, of_source = f"W^{letter.upper()}", axes[0] == "S"
             value_1nD = nn.functional.linear(x_1Ti, W_oi, b_o)
             equation = f"{letter} = {x} {W}" + ("" if b_o is None else " + b")

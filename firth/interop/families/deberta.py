@@ -6,6 +6,7 @@ The published v3 models have no architecture in config.json and are read as enco
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firth.errors import DataError
@@ -28,11 +29,24 @@ WEIGHTS = (
 
 
 def read(config: ForeignConfig) -> TransformerEncoderConfig:
+    config.expect("conv_kernel_size", 0)
+    buckets, norms = config.whole("position_buckets", -1), config.take("norm_rel_ebd", "none")
+    if norms not in ("none", "layer_norm"):
+        raise DataError(f"config.json: norm_rel_ebd is {norms!r}; firth only computes 'layer_norm' or 'none'.")
+    own = {
+        "position.buckets": buckets if buckets > 0 else None,
+        "position.projections": "shared" if config.expect("share_att_key", False, True) else "own",
+        "position.norm": norms == "layer_norm",
+    }
+    return read_shape(config, own)
+
+
+def read_shape(config: ForeignConfig, own: Mapping[str, Any]) -> TransformerEncoderConfig:
+    """What all versions have; `own` are the settings of [model] that differ."""
     for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "pooler_dropout", "cls_dropout"):
         config.take(key)
     config.same("relative_attention", True, default=False)
     config.same("position_biased_input", False, default=True)
-    config.expect("conv_kernel_size", 0)
     config.expect("legacy", True, None)
     config.expect("pooler_hidden_act", "gelu")
     config.take("z_steps")
@@ -41,11 +55,8 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
         config.expect(key, size)
     if (kinds := config.take("pos_att_type", [])) not in (["p2c", "c2p"], ["c2p", "p2c"], "p2c|c2p", "c2p|p2c"):
         raise DataError(f"config.json: pos_att_type is {shown(kinds)}; firth only computes 'p2c|c2p'.")
-    farthest, buckets = config.whole("max_relative_positions", -1), config.whole("position_buckets", -1)
+    farthest = config.whole("max_relative_positions", -1)
     activation: Any = bert.ACTIVATIONS[config.expect("hidden_act", *bert.ACTIVATIONS)]
-    norms = config.take("norm_rel_ebd", "none")
-    if norms not in ("none", "layer_norm"):
-        raise DataError(f"config.json: norm_rel_ebd is {norms!r}; firth only computes 'layer_norm' or 'none'.")
     return transformer(
         TransformerEncoderConfig,
         {
@@ -57,9 +68,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
             "segments": config.whole("type_vocab_size", 0),
             "position.kind": "disentangled",
             "position.max_distance": farthest if farthest > 0 else context,
-            "position.buckets": buckets if buckets > 0 else None,
-            "position.projections": "shared" if config.expect("share_att_key", False, True) else "own",
-            "position.norm": norms == "layer_norm",
+            **own,
             "norm.kind": "layer",
             "norm.eps": config.number("layer_norm_eps", 1e-7),
             "norm.placement": "post",
@@ -72,6 +81,15 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
 
 
 def write(model: Any) -> dict[str, Any]:
+    return {
+        **write_shape(model),
+        "position_buckets": model.position.buckets or -1,
+        "share_att_key": model.position.projections != "own",
+        "norm_rel_ebd": "none" if model.position.norm is False else "layer_norm",
+    }
+
+
+def write_shape(model: Any) -> dict[str, Any]:
     table = bert.write(model)
     del table["position_embedding_type"]
     return {
@@ -80,15 +98,38 @@ def write(model: Any) -> dict[str, Any]:
         "position_biased_input": False,
         "pos_att_type": ["p2c", "c2p"],
         "max_relative_positions": model.position.max_distance or 128,
-        "position_buckets": model.position.buckets or -1,
-        "share_att_key": model.position.projections != "own",
-        "norm_rel_ebd": "none" if model.position.norm is False else "layer_norm",
         "pooler_hidden_act": "gelu",
         "pooler_dropout": 0.0,
         "legacy": True,
     }
 
 
+def heads(name: str) -> tuple[Head, ...]:
+    """Those of the architectures whose names begin so."""
+    return (
+        Head("embedding", f"{name}Model"),
+        bert.masked_head(f"{name}ForMaskedLM", "deberta."),
+        Head(
+            "classification",
+            f"{name}ForSequenceClassification",
+            (Weight("pooler.{p}", "pooler.dense.{p}"), Weight("output.{p}", "classifier.{p}")),
+            {"pool": "first", "pooler": "gelu"},
+        ),
+        Head("tagging", f"{name}ForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
+        Head("answer", f"{name}ForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+    )
+
+
+# What was trained beside the encoder, under the names of its authors.
+IGNORED = (
+    "deberta.embeddings.position_ids",
+    "lm_predictions.lm_head.dense.{p}",
+    "lm_predictions.lm_head.LayerNorm.{p}",
+    "lm_predictions.lm_head.bias",
+    "mask_predictions.dense.{p}",
+    "mask_predictions.LayerNorm.{p}",
+    "mask_predictions.classifier.{p}",
+)
 DEBERTA = encoder_families(
     Body(
         title="DeBERTa",
@@ -99,27 +140,7 @@ DEBERTA = encoder_families(
         write=write,
         free=SIZES | {"position.max_distance", "position.buckets", "position.projections", "position.norm"},
         limited={**bert.SHAPE, "position.kind": ("disentangled",), "segments": (0, 1, 2)},
-        ignored=(
-            "deberta.embeddings.position_ids",
-            # what v3 was trained with, under the names of its authors
-            "lm_predictions.lm_head.dense.{p}",
-            "lm_predictions.lm_head.LayerNorm.{p}",
-            "lm_predictions.lm_head.bias",
-            "mask_predictions.dense.{p}",
-            "mask_predictions.LayerNorm.{p}",
-            "mask_predictions.classifier.{p}",
-        ),
+        ignored=IGNORED,
     ),
-    (
-        Head("embedding", "DebertaV2Model"),
-        bert.masked_head("DebertaV2ForMaskedLM", "deberta."),
-        Head(
-            "classification",
-            "DebertaV2ForSequenceClassification",
-            (Weight("pooler.{p}", "pooler.dense.{p}"), Weight("output.{p}", "classifier.{p}")),
-            {"pool": "first", "pooler": "gelu"},
-        ),
-        Head("tagging", "DebertaV2ForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "DebertaV2ForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
-    ),
+    heads("DebertaV2"),
 )

@@ -35,6 +35,7 @@ class AttentionConfig(SubTable):
     # factor of the scores; if not set, 1/√(width of a head) for "scaled_dot", else 1
     scale: float | None = renamed(".score_scale", default=None)
     cap: float | None = renamed(".score_cap", default=None)  # bound c of the scores, c tanh(s / c); if not set, none
+    key_bias: bool = True  # biases of the keys, where queries and values have them
     # normalise queries and keys before positions turn them: those of each head, or those of all heads together ("whole")
     qk_norm: QKNorm = renamed(".qk_norm", default=False)
 

@@ -23,6 +23,7 @@ ENCODERS += ("DistilBertForMaskedLM", "DistilBertForSequenceClassification", "El
 ENCODERS += ("ElectraForSequenceClassification", "ModernBertForMaskedLM", "DebertaV2ForMaskedLM", "DebertaV2Model")
 ENCODERS += ("DebertaV2ForQuestionAnswering", "BertForPreTraining", "ModernBertForSequenceClassification")
 ENCODERS += ("AlbertForMaskedLM", "AlbertForSequenceClassification", "MPNetForMaskedLM", "MPNetModel")
+ENCODERS += ("DebertaForMaskedLM", "DebertaForQuestionAnswering")
 VARIANTS = ("Llama, tied", "T5, 1.1", "Qwen2, windows", "Falcon, 40B", "Falcon, RW", "Phi3, half")
 
 
