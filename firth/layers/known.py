@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from firth.config import settings
 
 Known = Mapping[str, tuple[Any, ...] | None]
 ANY = None  # whatever the value
-_BEYOND: dict[tuple[type, frozenset[str]], tuple[tuple[str, object], ...]] = {}  # torch.compile warns about functools.cache
+Class = TypeVar("Class", bound=type)
 
 
 def unknown_setting(config: Any, known: Known) -> str | None:
@@ -31,14 +31,14 @@ def unknown_setting(config: Any, known: Known) -> str | None:
 
 def unknown_argument(call: Any, known: frozenset[str]) -> str | None:
     """Why a kernel that knows these arguments cannot run the call; None if it can."""
-    for name, default in _beyond(type(call), known):
-        if getattr(call, name) != default:
+    for name, default in call.defaults:
+        if name not in known and getattr(call, name) != default:
             return f"the kernel does not know {name}"
     return None
 
 
-def _beyond(call: type, known: frozenset[str]) -> tuple[tuple[str, object], ...]:
-    """The arguments that are not among the `known` ones, with their defaults."""
-    if (call, known) not in _BEYOND:
-        _BEYOND[call, known] = tuple((one.name, one.default) for one in fields(call) if one.name not in known)
-    return _BEYOND[call, known]
+def with_defaults(cls: Class) -> Class:
+    """A dataclass of arguments, with their names and defaults in `defaults`, too: torch.compile cannot trace dataclasses.fields,
+    and what it cannot trace ends a graph."""
+    cls.defaults = tuple((one.name, one.default) for one in fields(cls))  # type: ignore[attr-defined]
+    return cls

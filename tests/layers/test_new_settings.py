@@ -25,16 +25,19 @@ from firth.layers.feedforward import FeedForwardConfig
 from firth.layers.kernels import attention as fused
 from firth.layers.kernels import linear_attention as fused_linear
 from firth.layers.kernels.triton import few_queries
+from firth.layers.known import with_defaults
 from firth.layers.linear_attention.call import LinearCall
 from firth.layers.linear_attention.features import IDENTITY
 from firth.layers.norm import NormConfig
 
 
+@with_defaults
 @dataclasses.dataclass(frozen=True, eq=False)
 class CallWithSinks(Call):
     sinks: int = 0
 
 
+@with_defaults
 @dataclasses.dataclass(frozen=True, eq=False)
 class LinearCallWithSinks(LinearCall):
     sinks: int = 0

@@ -14,11 +14,13 @@ from firth.layers.attention.checks import check_position
 from firth.layers.attention.key_ranges import Spans
 from firth.layers.attention.mask import FULL, Mask
 from firth.layers.attention.score import SCALED_DOT, Dot, Score
+from firth.layers.known import with_defaults
 from firth.layers.position import ALiBi, Relative, Rotation
 
 T = TypeVar("T")
 
 
+@with_defaults
 @dataclass(frozen=True, eq=False)
 class Call:
     """B batch, H query heads, G key/value heads, Q queries, K keys, D query width, C key width, E value width."""

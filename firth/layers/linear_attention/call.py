@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.layers.known import with_defaults
 from firth.layers.linear_attention.features import FeatureMap
 
 
@@ -45,6 +46,7 @@ class LinearState:
         return LinearState(S_BHFE, self.length)
 
 
+@with_defaults
 @dataclass(frozen=True, eq=False)
 class LinearCall:
     q_BHTD: Tensor
