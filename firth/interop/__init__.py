@@ -31,6 +31,7 @@ from firth.interop.families.phi3 import PHI3
 from firth.interop.families.qwen import QWEN2, QWEN3
 from firth.interop.families.roberta import ROBERTA
 from firth.interop.families.t5 import MT5, T5
+from firth.interop.families.umt5 import UMT5
 from firth.interop.files.gguf_file import is_gguf
 from firth.interop.formats import gguf_model, hugging_face
 from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
@@ -38,7 +39,7 @@ from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
 _ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET, *DEBERTA_V1)
-FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, BART, MARIAN)
+FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, UMT5, BART, MARIAN)
 
 
 def open_folder(folder: Path) -> ForeignModel:

@@ -27,6 +27,13 @@ def t5_v1_1(**options: Any) -> Any:
     return t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, d_kv=6, **options)
 
 
+def umt5(**options: Any) -> Any:
+    shape = {"d_model": 32, "d_kv": 6, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4}
+    model = randomised(transformers.UMT5ForConditionalGeneration(transformers.UMT5Config(**(IDS | shape | options))))
+    model.shared.weight.data.mul_(5)  # the logits are divided by √d_model: without this, beams would hang on a rounding
+    return model
+
+
 def bart(**options: Any) -> Any:
     return with_bias(transformers.BartForConditionalGeneration(transformers.BartConfig(**(_shape() | options))))
 
@@ -71,17 +78,17 @@ def folder_of(name: str, folder: Path) -> Path:
     model, begin = BUILDERS[name]
     saved(folder, model(), ending(begin))
     if name == "t5 1.1":
-        _separate_output(folder)
+        separate_output(folder)
     return folder
 
 
-def _separate_output(folder: Path) -> None:
+def separate_output(folder: Path) -> None:
     """An output layer of its own, which `transformers` 5 only has where a checkpoint has one."""
     weights = load_file(folder / "model.safetensors")
     weights["lm_head.weight"] = torch.randn(ROWS, 32, generator=torch.Generator().manual_seed(5)) / 2
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
-    del config["scale_decoder_outputs"]
+    config.pop("scale_decoder_outputs", None)
     (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))  # as FLAN-T5 has it
 
 
@@ -108,6 +115,7 @@ def trained(folder: Path, model: dict[str, Any], tokenizer: dict[str, Any] | Non
 BUILDERS: dict[str, tuple[Any, bool]] = {
     "t5": (t5, False),
     "t5 1.1": (t5_v1_1, False),
+    "umt5": (umt5, False),
     "bart": (lambda: bart(forced_bos_token_id=5), True),
     "marian": (marian, False),
 }

@@ -141,6 +141,7 @@ ENCODERS = [Case(name, head, settings) for name, settings in _ENCODERS.items() f
 TRANSLATORS = [
     Case("T5", "ForConditionalGeneration", _T5),
     Case("MT5", "ForConditionalGeneration", _T5),
+    Case("UMT5", "ForConditionalGeneration", _T5 | {"num_decoder_layers": 2}),
     Case("Bart", "ForConditionalGeneration", _BART),
     Case("Marian", "MTModel", _BART | {"scale_embedding": True}),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from encoder_decoder_folders import BUILDERS, END, PAD, folder_of, opened, trained
+from encoder_decoder_folders import BUILDERS, END, PAD, folder_of, opened, separate_output, trained
 from foreign_folders import setting_names, transformers
 
 import firth
@@ -65,7 +65,7 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Transl
 @torch.inference_mode()
 def test_padding_before_a_source_changes_nothing_where_positions_are_relative(pair: tuple[Any, TranslatorRun, Path]) -> None:
     theirs, run, _ = pair
-    if theirs.config.model_type != "t5":
+    if theirs.config.model_type not in ("t5", "umt5"):
         pytest.skip("their learned and sinusoidal positions count the padding")
     source_BS, length_B, seen_BS = sources()
     target_BT = source_BS[:, :6]
@@ -187,6 +187,10 @@ def test_loss_and_gradient_of_a_pair_are_theirs(pair: tuple[Any, TranslatorRun, 
 PUBLISHED = {"norm": "layer", "norm_placement": "post", "activation": "relu", "bias": True, "output_bias": True}
 OWN: dict[str, dict[str, Any]] = {
     "T5": {"position": "t5", "score": "dot", "activation": "geglu_tanh", "tied": False},
+    "UMT5": {
+        "position": {"kind": "t5", "per_layer": True},
+        **{"score": "dot", "activation": "geglu_tanh", "output_scale": True},
+    },
     "BART": PUBLISHED | {"position": "learned", "embedding_norm": True},
     "Marian": PUBLISHED | {"position": "sinusoidal", "position_order": "halves"},
 }
@@ -228,6 +232,18 @@ def test_settings_of_generation_are_kept_and_others_are_named(tmp_path: Path) ->
     (folder / "generation_config.json").write_text(json.dumps(settings | {"no_repeat_ngram_size": 3, "min_length": 56}))
     with pytest.warns(UserWarning, match="does not apply .*: no_repeat_ngram_size = 3, min_length = 56"):
         firth.load(folder, "cpu")
+
+
+def test_umt5_with_an_output_layer_of_its_own_divides_its_input_as_transformers_5_and_says_so(tmp_path: Path) -> None:
+    folder = folder_of("umt5", tmp_path / "model")
+    separate_output(folder)
+    with pytest.warns(UserWarning, match=r"model\.output_scale = false in recipe\.toml"):
+        run = firth.load(folder, "cpu", kind=TranslatorRun)
+    source_BS, length_B, seen_BS = sources()
+    with torch.inference_mode():
+        theirs = opened(folder)(source_BS, attention_mask=seen_BS.long(), decoder_input_ids=source_BS[:, :7])
+        close(run.network(source_BS, length_B, source_BS[:, :7]), theirs.logits)
+    assert not run.recipe.model.tied
 
 
 def test_a_decoder_without_a_first_token_is_refused(tmp_path: Path) -> None:

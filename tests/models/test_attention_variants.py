@@ -26,6 +26,7 @@ from torch import Tensor
 
 from firth.api import compose, load, train_recipe
 from firth.api.recipe import Recipe
+from firth.config import build
 from firth.errors import Interrupted
 from firth.layers.attention import attend, mask, position, reference, score
 from firth.layers.attention.config import AttentionConfig
@@ -469,6 +470,22 @@ def test_what_each_setting_adds_to_the_number_of_weights() -> None:
     assert parameters(config("cosine", "none"), VOCAB) == plain + DEPTH * HEADS
     assert parameters(config("additive", "none"), VOCAB) == plain + DEPTH * HEADS * D
     assert parameters(config("scaled_dot", "none", kv_heads=1), VOCAB) == plain - DEPTH * 2 * 3 * D * 8
+
+
+def test_t5_per_layer_has_a_table_in_every_layer_and_writes_the_same_token_by_token() -> None:
+    own = {"kind": "t5", "per_layer": True, "buckets": 6, "max_distance": 5}
+    settings: dict[str, Any] = {"kind": "transformer", "width": 8, "depth": DEPTH, "context": T}
+    settings |= {"attention": {"heads": HEADS, "head_width": 16}}  # wide enough for the compiled kernels, which compute float32
+    table = build(TransformerConfig, settings | {"position": own}, "model")
+    one = build(TransformerConfig, settings | {"position": own | {"per_layer": False}}, "model")
+    assert parameters(table, VOCAB) == parameters(one, VOCAB) + (DEPTH - 1) * 6 * HEADS
+    model = made(table)
+    names = [f"blocks.{n}.attention.attend.table_NH" for n in range(DEPTH)]
+    assert [name for name, _ in model.named_parameters() if "table" in name] == names
+    for dtype in (torch.float64, torch.float32):
+        model = made(table, dtype)
+        with torch.inference_mode():
+            torch.testing.assert_close(stepped(model, tokens(1), [1] * T)[0], at_once(model, tokens(1)), rtol=1e-5, atol=1e-5)
 
 
 def test_before_training_t5_is_no_position_at_all() -> None:

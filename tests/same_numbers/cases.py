@@ -39,6 +39,7 @@ POSITIONS: dict[str, Table] = {
     "shaw, near": {"position": "shaw", "max_distance": 3},
     "t5": {"position": "t5"},
     "t5, near": {"position": "t5", "distance_buckets": 6, "max_distance": 8},
+    "t5, per layer": {"position": {"kind": "t5", "per_layer": True}},
     "alibi": {"position": "alibi"},
     "alibi, scaled": {"position": {"kind": "alibi", "scaled": True}, "score_scale": 0.5},
     "learned, t5": {"position": {"kind": "learned_t5", "buckets": 6, "max_distance": 8}},

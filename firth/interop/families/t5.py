@@ -67,43 +67,45 @@ def _side(side: str, last: int, gated: bool) -> tuple[Weight, ...]:
 
 def read_t5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     says_tied = config.expect("tie_word_embeddings", True, False)
-    return _read(config, "relu", config.flag("scale_decoder_outputs", says_tied))
+    scaled = config.flag("scale_decoder_outputs", says_tied)
+    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "relu"), **read_output(config, scaled, tied=scaled)})
 
 
 def read_mt5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     config.expect("tie_word_embeddings", True, False)
-    return _read(config, "gated-gelu", config.expect("scale_decoder_outputs", False))
+    scaled = config.expect("scale_decoder_outputs", False)
+    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "gated-gelu"), **read_output(config, scaled)})
 
 
-def _read(config: ForeignConfig, usual: str, scaled: bool) -> TransformerSeq2SeqConfig:
-    """`usual` is the family's feed_forward_proj where config.json says nothing."""
+def read_output(config: ForeignConfig, scaled: bool, tied: bool = False) -> dict[str, Any]:
+    """The output layer is the embedding if it is `tied`, or if the checkpoint has no other."""
+    return {"tied": tied or "lm_head.weight" not in config.tensors, "output_scale": scaled}
+
+
+def read_shape(config: ForeignConfig, usual: str) -> dict[str, Any]:
+    """All settings but those of the output layer; `usual` is the family's feed_forward_proj where config.json says nothing."""
     feedforward = config.expect("feed_forward_proj", usual, *_ACTIVATIONS)
     config.expect("dense_act_fn", _REPEATED[feedforward])
     config.expect("is_gated_act", feedforward.startswith("gated"))
     activation: Any = _ACTIVATIONS[feedforward]
     width, heads, depth = config.size("d_model"), config.size("num_heads"), config.size("num_layers")
     head_width = config.size("d_kv", 64)
-    return transformer(
-        TransformerSeq2SeqConfig,
-        {
-            "width": width,
-            "encoder_depth": depth,
-            "depth": config.size("num_decoder_layers", depth),
-            "attention.heads": heads,
-            "attention.head_width": None if head_width * heads == width else head_width,
-            "feedforward.hidden": config.size("d_ff"),
-            "context": config.size("n_positions", 512),
-            "position.kind": "t5",
-            "position.buckets": config.size("relative_attention_num_buckets", 32),
-            "position.max_distance": config.size("relative_attention_max_distance", 128),
-            "attention.score": "dot",
-            "norm.eps": config.number("layer_norm_epsilon", 1e-6),
-            "feedforward.activation": activation,
-            "shared": True,
-            "tied": scaled or "lm_head.weight" not in config.tensors,
-            "output_scale": scaled,
-        },
-    )
+    return {
+        "width": width,
+        "encoder_depth": depth,
+        "depth": config.size("num_decoder_layers", depth),
+        "attention.heads": heads,
+        "attention.head_width": None if head_width * heads == width else head_width,
+        "feedforward.hidden": config.size("d_ff"),
+        "context": config.size("n_positions", 512),
+        "position.kind": "t5",
+        "position.buckets": config.size("relative_attention_num_buckets", 32),
+        "position.max_distance": config.size("relative_attention_max_distance", 128),
+        "attention.score": "dot",
+        "norm.eps": config.number("layer_norm_epsilon", 1e-6),
+        "feedforward.activation": activation,
+        "shared": True,
+    }
 
 
 def write_t5(model: Any) -> dict[str, Any]:

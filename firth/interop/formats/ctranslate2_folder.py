@@ -29,10 +29,9 @@ _NEVER = -1e9  # bias of a token that is never generated
 _FREE = frozenset(
     {
         "family", "kind", "width", "depth", "encoder_depth", "attention.heads", "attention.head_width", "feedforward.hidden",
-        "context", "position.base", "position.order", "position.max_distance", "position.buckets", "norm.kind", "norm.eps",
-        "norm.bias",
-        "feedforward.activation", "bias", "output_bias", "embedding.scale", "output_scale", "shared", "tied", "dropout",
-        "embedding.vectors", "embedding.vectors_fixed",
+        "context", "position.base", "position.order", "position.max_distance", "position.buckets", "position.per_layer",
+        "norm.kind", "norm.eps", "norm.bias", "feedforward.activation", "bias", "output_bias", "embedding.scale", "output_scale",
+        "shared", "tied", "dropout", "embedding.vectors", "embedding.vectors_fixed",
     }
 )  # fmt: skip
 _LIMITED: Mapping[str, tuple[Any, ...]] = {
@@ -139,7 +138,7 @@ def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[An
         _linear(attention.linear[0], own, f"{block}.attention.qkv")
         _linear(attention.linear[1], own, f"{block}.attention.out")
         if model.position.kind == "t5":
-            attention.relative_attention_bias = own["relative.table_NH"]
+            attention.relative_attention_bias = own.get("relative.table_NH", own.get(f"{block}.attention.attend.table_NH"))
             attention.relative_attention_max_distance = np.int32(model.position.max_distance or MAX_DISTANCE)
         heads = [attention]
         if f"{block}.cross.query.weight" in own:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from firth.config import renamed
 from firth.errors import ConfigError
 from firth.layers.position.relative import Bias
-from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings
+from firth.layers.position.scheme import Draw, PositionConfig, PositionExample, PositionScheme, PositionSettings, Shape
 
 BUCKETS, MAX_DISTANCE = 32, 128  # if a recipe gives none
 
@@ -97,10 +97,30 @@ class T5Config(BucketsConfig):
     """A learned number for each range of distance, added to the scores."""
 
     kind: Literal["t5"] = "t5"
+    per_layer: bool = False  # learn these numbers in every layer, as UMT5 does, instead of once for all layers
+
+
+@dataclass(frozen=True)
+class LayerBuckets:
+    """The table that every attention layer of a model has."""
+
+    buckets: int
+    heads: int
+    bidirectional: bool
+    max_distance: int
+
+    def parameters(self, head_width: int) -> dict[str, Shape]:
+        return {"table_NH": (self.buckets, self.heads)}
+
+    def draw(self, name: str, parameter: Tensor, generator: torch.Generator) -> None:
+        parameter.zero_()
+
+    def relative(self, attend: Any) -> Buckets:
+        return Buckets(attend.table_NH, self.bidirectional, self.max_distance)
 
 
 class Distances(PositionScheme):
-    """T5's table of a model, one for all layers. It starts at zero."""
+    """T5's table of a model: one for all layers, or, if `per_layer`, one in each (Chung et al. 2023). It starts at zero."""
 
     kind = "t5"
     Config = T5Config
@@ -108,19 +128,24 @@ class Distances(PositionScheme):
     attribute = "relative"
     oracle = "buckets"
 
-    def __init__(self, count: int, heads: int, bidirectional: bool, max_distance: int) -> None:
+    def __init__(self, count: int, heads: int, bidirectional: bool, max_distance: int, per_layer: bool = False) -> None:
         super().__init__()
         self.bidirectional, self.max_distance = bidirectional, max_distance
-        self.table_NH = nn.Parameter(torch.empty(count, heads))
-        self.relative()  # refuses a count and distance that do not fit, before anything is trained
+        table_NH = torch.empty(count, heads)
+        Buckets(table_NH, bidirectional, max_distance)  # refuses a count and distance that do not fit, before anything is trained
+        self.tables = LayerBuckets(count, heads, bidirectional, max_distance) if per_layer else None
+        self.table_NH = None if per_layer else nn.Parameter(table_NH)
 
     @classmethod
     def of(cls, settings: PositionSettings, bidirectional: bool) -> Self:
         own: T5Config = settings.position
-        return cls(own.buckets, settings.attention.heads, bidirectional, own.max_distance)
+        return cls(own.buckets, settings.attention.heads, bidirectional, own.max_distance, own.per_layer)
 
-    def relative(self) -> Buckets:
-        return Buckets(self.table_NH, self.bidirectional, self.max_distance)
+    def relative(self) -> Buckets | None:
+        return None if self.table_NH is None else Buckets(self.table_NH, self.bidirectional, self.max_distance)
+
+    def in_layers(self) -> LayerBuckets | None:
+        return self.tables
 
     @classmethod
     def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
