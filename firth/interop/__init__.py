@@ -27,6 +27,7 @@ from firth.interop.families.modernbert import MODERNBERT
 from firth.interop.families.mpnet import MPNET
 from firth.interop.families.olmo2 import OLMO2
 from firth.interop.families.opt import OPT
+from firth.interop.families.pegasus import PEGASUS
 from firth.interop.families.phi3 import PHI3
 from firth.interop.families.qwen import QWEN2, QWEN3
 from firth.interop.families.roberta import ROBERTA
@@ -39,7 +40,7 @@ from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
 _ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET, *DEBERTA_V1)
-FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, UMT5, BART, MARIAN)
+FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, UMT5, BART, MARIAN, PEGASUS)
 
 
 def open_folder(folder: Path) -> ForeignModel:

@@ -41,14 +41,24 @@ def bart(**options: Any) -> Any:
 def marian(**options: Any) -> Any:
     """Its positions are no parameters, and its padding is never generated."""
     config = transformers.MarianConfig(**(_shape() | {"scale_embedding": True, "activation_function": "swish"} | options))
-    model = transformers.MarianMTModel(config)
+    model = with_positions(transformers.MarianMTModel(config))
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=PAD, eos_token_id=END, pad_token_id=PAD, bad_words_ids=[[PAD], [7]], num_beams=3, max_length=60
+    )
+    return model
+
+
+def pegasus(**options: Any) -> Any:
+    config = transformers.PegasusConfig(**(_shape() | {"scale_embedding": True, "activation_function": "relu"} | options))
+    return with_positions(transformers.PegasusForConditionalGeneration(config))
+
+
+def with_positions(model: Any) -> Any:
+    """Random weights but for the positions, which are computed."""
     tables = {side: getattr(model.model, side).embed_positions.weight.detach().clone() for side in ("encoder", "decoder")}
     with_bias(model)
     for side, table_Td in tables.items():
         getattr(model.model, side).embed_positions.weight.data.copy_(table_Td)
-    model.generation_config = transformers.GenerationConfig(
-        decoder_start_token_id=PAD, eos_token_id=END, pad_token_id=PAD, bad_words_ids=[[PAD], [7]], num_beams=3, max_length=60
-    )
     return model
 
 
@@ -118,4 +128,5 @@ BUILDERS: dict[str, tuple[Any, bool]] = {
     "umt5": (umt5, False),
     "bart": (lambda: bart(forced_bos_token_id=5), True),
     "marian": (marian, False),
+    "pegasus": (pegasus, False),
 }

@@ -94,7 +94,7 @@ class Case:
         return folder
 
     def _is_computed(self, name: str) -> bool:
-        return self.name == "Marian" and "embed_positions" in name
+        return self.name in ("Marian", "Pegasus") and "embed_positions" in name
 
 
 DECODERS = [
@@ -144,6 +144,7 @@ TRANSLATORS = [
     Case("UMT5", "ForConditionalGeneration", _T5 | {"num_decoder_layers": 2}),
     Case("Bart", "ForConditionalGeneration", _BART),
     Case("Marian", "MTModel", _BART | {"scale_embedding": True}),
+    Case("Pegasus", "ForConditionalGeneration", _BART | {"scale_embedding": True}),
 ]
 _HALF = {"rope_theta": 100.0, "partial_rotary_factor": 0.5}
 _UNTIED = {"tie_word_embeddings": False}

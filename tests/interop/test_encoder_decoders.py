@@ -193,6 +193,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "BART": PUBLISHED | {"position": "learned", "embedding_norm": True},
     "Marian": PUBLISHED | {"position": "sinusoidal", "position_order": "halves"},
+    "Pegasus": PUBLISHED | {"norm_placement": "pre", "position": "sinusoidal", "position_order": "halves"},
 }
 
 

@@ -1,7 +1,8 @@
 """BART (Lewis et al. 2020): learned positions, LayerNorm after each sublayer and on the embedded tokens, GELU, biases everywhere,
 the embedding as output layer with a bias on the logits.
 
-Its tables of positions have two rows more than positions, which nothing reads. Marian (marian.py) shares most of its names.
+Its tables of positions have two rows more than positions, which nothing reads. Marian, Pegasus, mBART and M2M-100 share most of
+its names.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import KV, QKV, Way, Weight, WeightMap
+from firth.layers.norm import Placement
 from firth.models import TransformerSeq2SeqConfig
 from firth.models.config import transformer
 
@@ -54,26 +56,22 @@ LAYERS = (
     Weight("decoder.blocks.{n}.cross_norm.{p}", f"{_CROSS}_layer_norm.{{p}}"),
     Weight("output_bias", "final_logits_bias", _ROW),
 )
+FINAL_NORMS = tuple(Weight(f"{side}.norm.{{p}}", f"model.{side}.layer_norm.{{p}}") for side in ("encoder", "decoder"))
 COPIES: dict[str, str] = dict.fromkeys(
     ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"), "model.shared.weight"
 )
-WEIGHTS = WeightMap(
-    (
-        *LAYERS,
-        *(
-            Weight(f"{side}.position.table_Td", f"model.{side}.embed_positions.weight", _POSITIONS)
-            for side in ("encoder", "decoder")
-        ),
-        *(Weight(f"{side}.embedding_norm.{{p}}", f"model.{side}.layernorm_embedding.{{p}}") for side in ("encoder", "decoder")),
-    ),
-    repeated=COPIES,
+EMBEDDED = (  # what is added to embedded tokens, and their norm
+    *(Weight(f"{side}.position.table_Td", f"model.{side}.embed_positions.weight", _POSITIONS) for side in ("encoder", "decoder")),
+    *(Weight(f"{side}.embedding_norm.{{p}}", f"model.{side}.layernorm_embedding.{{p}}") for side in ("encoder", "decoder")),
 )
+WEIGHTS = WeightMap((*LAYERS, *EMBEDDED), repeated=COPIES)
 
 
-def read_shape(config: ForeignConfig) -> dict[str, Any]:
-    """The settings that BART and Marian share."""
-    for same in ("normalize_before", "add_final_layer_norm", "add_bias_logits"):
-        config.expect(same, False)
+def read_shape(config: ForeignConfig, placement: Placement = "post", activation: str = "gelu") -> dict[str, Any]:
+    """The settings that BART's relatives share; `activation` is the family's where config.json says nothing."""
+    for same in ("normalize_before", "add_final_layer_norm"):
+        config.expect(same, placement == "pre")
+    config.expect("add_bias_logits", False)
     config.expect("tie_word_embeddings", True)
     for unused in ("extra_pos_embeddings", "_num_labels", "save_step"):
         config.take(unused)
@@ -91,8 +89,8 @@ def read_shape(config: ForeignConfig) -> dict[str, Any]:
         "feedforward.hidden": hidden,
         "context": config.size("max_position_embeddings", 1024),
         "norm.kind": "layer",
-        "norm.placement": "post",
-        "feedforward.activation": ACTIVATIONS[config.expect("activation_function", *ACTIVATIONS)],
+        "norm.placement": placement,
+        "feedforward.activation": ACTIVATIONS[config.expect("activation_function", activation, *ACTIVATIONS)],
         "bias": True,
         "output_bias": True,
         "shared": True,

@@ -25,11 +25,9 @@ def _positions(model: Any) -> Tensor:
     return sinusoid(torch.arange(model.context or 0), model.width, model.position.base, "halves")
 
 
-WEIGHTS = WeightMap(
-    LAYERS,
-    ignored=("lm_head.bias",),
-    repeated={**COPIES, **{f"model.{side}.embed_positions.weight": _positions for side in ("encoder", "decoder")}},
-)
+STORED = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))  # tables of positions, in some files
+REPEATED = {**COPIES, **dict.fromkeys(STORED, _positions)}
+WEIGHTS = WeightMap(LAYERS, ignored=("lm_head.bias",), repeated=REPEATED)
 
 
 def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
@@ -37,16 +35,13 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     config.expect("static_position_embeddings", True)
     config.expect("share_encoder_decoder_embeddings", True)
     config.take("decoder_vocab_size")  # that of the source, which it shares
-    scaled = config.expect("scale_embedding", False, True)
-    return transformer(
-        TransformerSeq2SeqConfig,
-        {
-            **read_shape(config),
-            "position.kind": "sinusoidal",
-            "position.order": "halves",
-            "embedding.scale": None if scaled else False,
-        },
-    )
+    return transformer(TransformerSeq2SeqConfig, read_shape(config) | read_positions(config))
+
+
+def read_positions(config: ForeignConfig, scaled: bool = False) -> dict[str, Any]:
+    """Sinusoidal positions, and the scale of the embedding that belongs to them; `scaled` where config.json says nothing."""
+    scale = None if config.expect("scale_embedding", scaled, not scaled) else False
+    return {"position.kind": "sinusoidal", "position.order": "halves", "embedding.scale": scale}
 
 
 def write(model: Any) -> dict[str, Any]:

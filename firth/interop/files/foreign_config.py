@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from firth.errors import DataError
@@ -44,10 +44,12 @@ def _is(value: Any, other: Any) -> bool:
 
 class ForeignConfig:
     """`take` and `expect` mark a key as read; `finish` refuses what is left. `name` stands in messages, and `tensors` are the
-    names of the stored weights."""
+    shapes of the stored weights."""
 
-    def __init__(self, table: Mapping[str, Any], name: str = "config.json", tensors: Collection[str] = ()) -> None:
-        self._left, self.name, self.tensors = dict(table), name, tensors
+    def __init__(
+        self, table: Mapping[str, Any], name: str = "config.json", tensors: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
+        self._left, self.name, self.tensors = dict(table), name, tensors or {}
 
     def take(self, key: str, default: Any = None) -> Any:
         """The value; `default` where the key is missing or null."""
