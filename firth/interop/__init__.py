@@ -21,7 +21,9 @@ from firth.interop.families.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.families.gpt2 import GPT2
 from firth.interop.families.gpt_neox import GPT_NEOX
 from firth.interop.families.llama import LLAMA
+from firth.interop.families.m2m100 import M2M_100
 from firth.interop.families.marian import MARIAN
+from firth.interop.families.mbart import MBART
 from firth.interop.families.mistral import MISTRAL
 from firth.interop.families.modernbert import MODERNBERT
 from firth.interop.families.mpnet import MPNET
@@ -40,7 +42,7 @@ from firth.models import ModelConfig
 
 _DECODERS = (LLAMA, GPT2, MISTRAL, QWEN2, QWEN3, GPT_NEOX, BLOOM, GEMMA, GEMMA2, GEMMA3, OPT, FALCON, PHI3, OLMO2)
 _ENCODERS = (*BERT, *ROBERTA, *DISTILBERT, *ELECTRA, *MODERNBERT, *DEBERTA, *ALBERT, *MPNET, *DEBERTA_V1)
-FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, UMT5, BART, MARIAN, PEGASUS)
+FAMILIES: tuple[Family, ...] = (*_DECODERS, *_ENCODERS, T5, MT5, UMT5, BART, MARIAN, PEGASUS, MBART, M2M_100)
 
 
 def open_folder(folder: Path) -> ForeignModel:

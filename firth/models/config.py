@@ -266,12 +266,12 @@ def transformer(config: type[Settings], settings: Mapping[str, Any]) -> Settings
 
 
 def check_sizes(config: Any) -> None:
-    """Refuse whole numbers below 1 in the sub-tables of [model]."""
+    """Refuse whole numbers below 1 in the sub-tables of [model], but for those that count from 0."""
     for table in dataclasses.fields(config):
         sub = getattr(config, table.name)
         if isinstance(sub, SubTable):
-            values = {f"{table.name}.{name}": value for name, value in vars(sub).items() if type(value) is int}
-            at_least_one(**values)
+            sizes = [one.name for one in dataclasses.fields(sub) if one.default != 0]
+            at_least_one(**{f"{table.name}.{name}": value for name in sizes if type(value := getattr(sub, name)) is int})
 
 
 def at_least_one(**values: int | None) -> None:

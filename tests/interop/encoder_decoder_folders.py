@@ -53,6 +53,18 @@ def pegasus(**options: Any) -> Any:
     return with_positions(transformers.PegasusForConditionalGeneration(config))
 
 
+def mbart(**options: Any) -> Any:
+    config = transformers.MBartConfig(**(_shape() | {"scale_embedding": True} | options))
+    return with_bias(transformers.MBartForConditionalGeneration(config))
+
+
+def m2m_100(**options: Any) -> Any:
+    config = transformers.M2M100Config(**(_shape() | {"decoder_start_token_id": END} | options))
+    model = randomised(transformers.M2M100ForConditionalGeneration(config))
+    model.generation_config.bad_words_ids = [[PAD]]  # its padding has no position
+    return model
+
+
 def with_positions(model: Any) -> Any:
     """Random weights but for the positions, which are computed."""
     tables = {side: getattr(model.model, side).embed_positions.weight.detach().clone() for side in ("encoder", "decoder")}
@@ -129,4 +141,6 @@ BUILDERS: dict[str, tuple[Any, bool]] = {
     "bart": (lambda: bart(forced_bos_token_id=5), True),
     "marian": (marian, False),
     "pegasus": (pegasus, False),
+    "mbart": (mbart, False),
+    "m2m_100": (m2m_100, False),
 }

@@ -145,6 +145,8 @@ TRANSLATORS = [
     Case("Bart", "ForConditionalGeneration", _BART),
     Case("Marian", "MTModel", _BART | {"scale_embedding": True}),
     Case("Pegasus", "ForConditionalGeneration", _BART | {"scale_embedding": True}),
+    Case("MBart", "ForConditionalGeneration", _BART | {"scale_embedding": True}),
+    Case("M2M100", "ForConditionalGeneration", _BART | {"decoder_start_token_id": END}),
 ]
 _HALF = {"rope_theta": 100.0, "partial_rotary_factor": 0.5}
 _UNTIED = {"tie_word_embeddings": False}
@@ -359,7 +361,7 @@ def _theirs(case: Case, folder: Path) -> list[Tensor] | str:
 def their_outputs(case: Case, model: Any) -> list[Tensor]:
     token_BT, _, seen_BT = inputs()
     if case.pairs:
-        out = model(token_BT, attention_mask=seen_BT.long(), decoder_input_ids=token_BT[:, :9], return_dict=True)
+        out = model(token_BT, attention_mask=seen_BT.long(), decoder_input_ids=token_BT[:, :7], return_dict=True)
         return [out.logits]
     if case.head in ("ForCausalLM", "LMHeadModel"):
         return [model(token_BT[:1], return_dict=True).logits]
@@ -394,7 +396,7 @@ def our_outputs(run: Any) -> list[Tensor]:
     token_BT, length_B, seen_BT = inputs()
     network, family = run.network, run.recipe.model.family
     if family == "seq2seq":
-        return [network(token_BT, length_B, token_BT[:, :9])]
+        return [network(token_BT, length_B, token_BT[:, :7])]
     if family == "language":
         return [network(token_BT[:1])[0]]
     match run:

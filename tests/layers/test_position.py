@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.position import Learned, Rotary, RotaryTurn, Sinusoidal, angles, rotate, sinusoid
 from firth.layers.position.rotary import turns
+from firth.layers.position.sinusoidal import SinusoidalConfig
 from firth.oracles import position as oracle
 
 BASES = (10_000.0, 100_000.0, 7.0)
@@ -97,7 +99,7 @@ def _stacked(rotary: Rotary) -> Callable[[int, int], torch.Tensor]:
 def test_tables_that_grow_past_the_context_keep_their_values(dtype: torch.dtype) -> None:
     for small, large in (
         (_stacked(Rotary(4, 8, 10_000.0).to(dtype)), _stacked(Rotary(64, 8, 10_000.0).to(dtype))),
-        (Sinusoidal(4, 8, 10_000.0).to(dtype), Sinusoidal(64, 8, 10_000.0).to(dtype)),
+        (Sinusoidal(4, 8).to(dtype), Sinusoidal(64, 8).to(dtype)),
     ):
         before = small(0, 4).clone()
         assert torch.equal(small(2, 30), large(2, 30))
@@ -106,7 +108,7 @@ def test_tables_that_grow_past_the_context_keep_their_values(dtype: torch.dtype)
 
 
 def test_a_table_that_grew_while_generating_still_serves_training() -> None:
-    rotary, sinusoidal = Rotary(4, 8, 10_000.0), Sinusoidal(4, 8, 10_000.0)
+    rotary, sinusoidal = Rotary(4, 8, 10_000.0), Sinusoidal(4, 8)
     with torch.inference_mode():
         rotary.turn(0, 9)
         sinusoidal(0, 9)
@@ -117,7 +119,7 @@ def test_a_table_that_grew_while_generating_still_serves_training() -> None:
 
 def test_tables_are_not_saved() -> None:
     assert not Rotary(4, 8, 10_000.0).state_dict()
-    assert not Sinusoidal(4, 8, 10_000.0).state_dict()
+    assert not Sinusoidal(4, 8).state_dict()
 
 
 def test_learned_positions_are_rows_of_a_table() -> None:
@@ -138,4 +140,15 @@ def test_odd_widths_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"even; given 7"):
         Rotary(4, 7, 10_000.0)
     with pytest.raises(ConfigError, match=r"even; given 5"):
-        Sinusoidal(4, 5, 10_000.0)
+        Sinusoidal(4, 5)
+
+
+def test_with_endpoint_and_first_the_sinusoid_is_that_of_fairseq() -> None:
+    """sin and cos of (t + first)·10000^(−i/(half − 1)), computed in plain Python."""
+    config = SinusoidalConfig(order="halves", endpoint=True, first=2)
+    found = Sinusoidal(3, 8, config)(0, 9)  # it grows
+    for t, row in enumerate(found.tolist()):
+        angle = [(t + 2) * 10_000 ** (-i / 3) for i in range(4)]
+        assert row == pytest.approx([*map(math.sin, angle), *map(math.cos, angle)], abs=1e-6)
+    with pytest.raises(ConfigError, match=r"model\.position\.first is -1"):
+        SinusoidalConfig(first=-1)

@@ -221,7 +221,7 @@ def test_the_rotation_in_attend_is_the_one_of_the_models() -> None:
         ),
         (Learned(9, D), r"takes position\.rotary, shaw, buckets, alibi or disent.*; given Learned.*added to the embedding"),
         (
-            Sinusoidal(9, D, 1e4),
+            Sinusoidal(9, D),
             r"takes position\.rotary, shaw, buckets, alibi or dis.*; given Sinusoidal.*added to the embedding",
         ),
         (ALiBi(torch.zeros(H, device="meta")), r"slope_H of ALiBi is on meta, q, k and v are on cpu"),

@@ -32,6 +32,7 @@ POSITIONS: dict[str, Table] = {
     "sinusoidal": {"position": "sinusoidal"},
     "sinusoidal, halves": {"position": "sinusoidal", "position_order": "halves", "embedding_scale": False},
     "sinusoidal, interleaved": {"position": "sinusoidal", "position_order": "interleaved", "position_base": 500.0},
+    "sinusoidal, fairseq": {"position": {"kind": "sinusoidal", "order": "halves", "endpoint": True, "first": 2}},
     "rotary": {"position": "rotary"},
     "rotary, base": {"position": "rotary", "position_base": 500.0},
     "rotary, half": {"position": "rotary", "rotary_fraction": 0.5},

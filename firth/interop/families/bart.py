@@ -98,13 +98,15 @@ def read_shape(config: ForeignConfig, placement: Placement = "post", activation:
 
 
 def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+    return transformer(TransformerSeq2SeqConfig, read_shape(config) | read_embedded(config))
+
+
+def read_embedded(config: ForeignConfig) -> dict[str, Any]:
+    """Learned positions, and a norm of the embedded tokens."""
     config.expect("normalize_embedding", True)
     config.expect("static_position_embeddings", False)
     scaled = config.expect("scale_embedding", False, True)
-    return transformer(
-        TransformerSeq2SeqConfig,
-        {**read_shape(config), "position.kind": "learned", "embedding.norm": True, "embedding.scale": True if scaled else None},
-    )
+    return {"position.kind": "learned", "embedding.norm": True, "embedding.scale": True if scaled else None}
 
 
 def write_shape(model: Any) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Family:
     optional: tuple[str, Any, str] | None = None
     auto_class: str = "AutoModelForCausalLM"  # the class that opens it, for the model card
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # of [objective] in its runs
+    padding: Callable[[Any], int | None] = lambda model: None  # the padding token that [model] needs, if not any will do
     left_out: str = ""  # our tensors whose names begin with this are not written
     # why a model cannot be written although each of its settings can
     together: Callable[[Any], str | None] = lambda model: None

@@ -30,6 +30,7 @@ _FREE = frozenset(
     {
         "family", "kind", "width", "depth", "encoder_depth", "attention.heads", "attention.head_width", "feedforward.hidden",
         "context", "position.base", "position.order", "position.max_distance", "position.buckets", "position.per_layer",
+        "position.endpoint", "position.first",
         "norm.kind", "norm.eps", "norm.bias", "feedforward.activation", "bias", "output_bias", "embedding.scale", "output_scale",
         "shared", "tied", "dropout", "embedding.vectors", "embedding.vectors_fixed",
     }

@@ -233,6 +233,13 @@ class Export:
         if self.family.model == "language":
             return found
         pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
+        if (needed := self.family.padding(self.model)) is not None:
+            if tokenizer.kind != "imported" or pad not in (None, needed):
+                raise ConfigError(
+                    f"a {self.family.title} model with these positions needs a tokenizer whose padding is the token {needed}, "
+                    "which stands in no text. Export this run as safetensors."
+                )
+            pad = needed
         return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer.decoder)}
 
 

@@ -1,0 +1,56 @@
+"""M2M-100 (Fan et al. 2021), NLLB-200 (NLLB Team 2022) and other translators of fairseq: Pegasus without a bias on the logits,
+and with fairseq's sinusoids, whose first position is the number after the padding token's id. Tokens of their own say which
+language is read and which is written (text/tokenizers/languages.py).
+
+Padding has no position there: its vector is zero. Ours has one, so a decoder that begins with padding is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from firth.errors import DataError
+from firth.interop.families.bart import COPIES, FINAL_NORMS, LAYERS, read_shape
+from firth.interop.families.marian import read_positions
+from firth.interop.families.pegasus import PEGASUS
+from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.weight_map import WeightMap
+from firth.models import TransformerSeq2SeqConfig
+from firth.models.config import transformer
+
+_PADDING = 1  # their id of the padding token, where config.json does not say
+_STORED = tuple(f"model.{side}.embed_positions.weights" for side in ("encoder", "decoder"))  # computed, and never read
+
+
+def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+    config.expect("normalize_embedding", False)
+    config.expect("static_position_embeddings", True)
+    padding, start = config.whole("pad_token_id", _PADDING), config.take("decoder_start_token_id")
+    if padding < 0:
+        raise DataError(f"{config.name}: pad_token_id is {padding}; expected a token.")
+    if start == padding:
+        raise DataError(
+            f"{config.name}: the decoder begins with the padding token, {padding}, which has no position in this model. "
+            "Set decoder_start_token_id to the token that ends a text."
+        )
+    positions = read_positions(config, scaled=True) | {"position.endpoint": True, "position.first": padding + 1}
+    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "pre", "relu"), **positions, "output_bias": False})
+
+
+def padding(model: Any) -> int:
+    found: int = model.position.first - 1
+    return found
+
+
+M2M_100 = dataclasses.replace(
+    PEGASUS,
+    title="M2M-100",
+    model_type="m2m_100",
+    architecture="M2M100ForConditionalGeneration",
+    weights=WeightMap((*LAYERS, *FINAL_NORMS), ignored=_STORED, repeated=COPIES),
+    read=read,
+    padding=padding,
+    free=PEGASUS.free | {"position.first"},
+    limited={**PEGASUS.limited, "position.endpoint": (True,), "output_bias": (False,)},
+)
