@@ -733,7 +733,11 @@ NEUTRAL: dict[str, dict[str, str]] = {
         "--out": "takes minutes: test_tour.py",
         "--no-open": "whether a browser opens",
     },
-    "translate": {"--resume": "continues an interrupted --out: test_translate.py", "--mirostat-rate": _AS_GENERATE},
+    "translate": {
+        "--resume": "continues an interrupted --out: test_translate.py",
+        "--mirostat-rate": _AS_GENERATE,
+        **dict.fromkeys(("--from", "--to"), "needs a multilingual model: interop/test_languages.py"),
+    },
     "vectors train": {
         "--threads": "the number of threads",
         "--deterministic": "one thread instead of several",

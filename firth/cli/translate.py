@@ -41,6 +41,12 @@ def translate(
     run: Annotated[Path, typer.Argument(help="Run folder of a translation model.")],
     decoding: Settings,
     texts: Annotated[list[str] | None, typer.Argument(help="Texts to translate. [default: the lines of standard input]")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="Source language of a multilingual model. [default: its src_lang]")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="Target language of a multilingual model. [default: its tgt_lang]")
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="File with one text per line.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Output file, written completely or not at all. [default: standard output]")
@@ -59,7 +65,7 @@ def translate(
     check_given(texts, file)
     check_sample(sample, decoding, nbest)
     _check_resume(resume, nbest, out, as_json)
-    model = load(run, kind=TranslatorRun)
+    model = load(run, kind=TranslatorRun).in_languages(from_, to)
     config = model.decoding(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
     check_beam(config, nbest, decoding)
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered
@@ -68,6 +74,8 @@ def translate(
         "weights": _weights(run) if out is not None else None,
         "file": None if file is None else str(file.absolute()),
         "texts": texts,
+        "from": from_,
+        "to": to,
         "sample": sample,
         "nbest": nbest,
         "json": as_json,

@@ -270,7 +270,7 @@ def check_sizes(config: Any) -> None:
     for table in dataclasses.fields(config):
         sub = getattr(config, table.name)
         if isinstance(sub, SubTable):
-            sizes = [one.name for one in dataclasses.fields(sub) if one.default != 0]
+            sizes = [one.name for one in dataclasses.fields(type(sub)) if one.default != 0]  # type: ignore[arg-type]
             at_least_one(**{f"{table.name}.{name}": value for name in sizes if type(value := getattr(sub, name)) is int})
 
 

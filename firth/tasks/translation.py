@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
-from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
+from firth.text.data.parallel import Parallel, encode_parallel, encode_target, prepare_parallel
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -74,18 +75,32 @@ class TranslatorRun(Run[ConditionalDecoder]):
         """The network with both its tokenizers."""
         return Translator(self.network, (self.source_tokenizer, self.tokenizer), self.recipe)
 
+    def in_languages(self, source: str | None = None, target: str | None = None) -> TranslatorRun:
+        """The same run for these languages of a multilingual model, such as "eng_Latn" and "deu_Latn" of NLLB; None leaves one
+        as it is. The weights are shared."""
+        if source is None and target is None:
+            return self
+        found = copy.copy(self)
+        found.tokenizer = self.tokenizer.in_languages(source, target)
+        joint = self.source_tokenizer is self.tokenizer
+        found.source_tokenizer = found.tokenizer if joint else self.source_tokenizer.in_languages(source, target)
+        return found
+
     def translate(
         self,
         texts: Sequence[str],
         *,
+        source_language: str | None = None,
+        target_language: str | None = None,
         sample: bool = False,
         progress: Progress | bool = True,
         **settings: Unpack[DecodingKeywords],
     ) -> list[str]:
         """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
-        the recipe's [decoding]. `translations` returns the whole beam with probabilities."""
-        config = self.decoding(settings)
-        return [found[0].text for found in self.translations(texts, config, sample=sample, progress=progress)]
+        the recipe's [decoding]. `translations` returns the whole beam with probabilities. The languages are those of a
+        multilingual model; see `in_languages`."""
+        run, config = self.in_languages(source_language, target_language), self.decoding(settings)
+        return [found[0].text for found in run.translations(texts, config, sample=sample, progress=progress)]
 
     @shows_progress
     def translations(
@@ -173,7 +188,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
         if target is None:
             target_T = self.translator.best(source_S.astype(np.int64), self.recipe.decoding)
         else:
-            target_T = encode_source(target, self.tokenizer, self.recipe.data).astype(np.int64)
+            target_T = encode_target(target, self.tokenizer, self.recipe.data).astype(np.int64)
         if isinstance(self.network, PrefixDecoder):  # both are in one row
             refuse_longer(self.network, len(source_S) + len(target_T))
         input_1T, _ = one_row(self.network, np.append(self.tokenizer.decoder.start, target_T[:-1]))

@@ -247,6 +247,30 @@ def test_settings_of_generation_are_kept_and_others_are_named(tmp_path: Path) ->
         firth.load(folder, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"),
+    [
+        ("umt5", "feed_forward_proj", "gated-relu", "feed_forward_proj is 'gated-relu'"),
+        ("umt5", "scale_decoder_outputs", False, "scale_decoder_outputs"),
+        ("pegasus", "normalize_before", False, "normalize_before is False"),
+        ("pegasus", "static_position_embeddings", False, "static_position_embeddings is False"),
+        ("pegasus", "max_position_embeddings", 65, "embed_positions.weight has 64 rows"),
+        ("mbart", "add_final_layer_norm", False, "add_final_layer_norm is False"),
+        ("mbart", "decoder_attention_heads", 2, "decoder_attention_heads is 2"),
+        ("m2m_100", "num_experts", 4, "num_experts = 4"),
+        ("m2m_100", "pad_token_id", -1, "pad_token_id is -1"),
+    ],
+)
+def test_keys_that_a_family_cannot_compute_are_refused_by_name(
+    name: str, key: str, value: Any, message: str, tmp_path: Path
+) -> None:
+    folder = folder_of(name, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {key: value}))
+    with pytest.raises(DataError, match=message):
+        firth.load(folder, "cpu")
+
+
 def test_umt5_with_an_output_layer_of_its_own_divides_its_input_as_transformers_5_and_says_so(tmp_path: Path) -> None:
     folder = folder_of("umt5", tmp_path / "model")
     separate_output(folder)

@@ -7,6 +7,7 @@ checkpoint stores them, they are only compared. The other names are BART's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ def _positions(model: Any) -> Tensor:
 
 
 STORED = tuple(f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder"))  # tables of positions, in some files
-REPEATED = {**COPIES, **dict.fromkeys(STORED, _positions)}
+REPEATED: dict[str, str | Callable[[Any], Tensor]] = {**COPIES, **dict.fromkeys(STORED, _positions)}
 WEIGHTS = WeightMap(LAYERS, ignored=("lm_head.bias",), repeated=REPEATED)
 
 

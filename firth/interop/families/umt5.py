@@ -39,6 +39,7 @@ def weights(model: Any) -> WeightMap:
 def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
     if not config.expect("tie_word_embeddings", True, False):
         warnings.warn(_SCALED, stacklevel=2)
+    config.expect("scale_decoder_outputs", True)
     shape = read_shape(config, "gated-gelu") | read_output(config, scaled=True)
     return transformer(TransformerSeq2SeqConfig, {**shape, "position.per_layer": True})
 

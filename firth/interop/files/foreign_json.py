@@ -15,6 +15,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.text.tokenizers.imported import ENDS
+from firth.text.tokenizers.languages import LANGUAGES, SOURCE, TARGET
 from firth.text.tokenizers.special_tokens import DECODER
 
 _LIMIT = 256 << 20  # bytes of a file; the largest tokenizers have about 30 million
@@ -86,9 +87,16 @@ _DECODER_TOKENS = Kind(
         and all(map(TOKEN.fits, value.get("banned", [])))
     ),
 )
+_PLACED = Kind(
+    "a table with place and starts",
+    lambda value: isinstance(value, dict) and value.get("place") in ("first", "last") and FLAG.fits(value.get("starts")),
+)
 _TOKENIZER = _NAMES | {
     ENDS: _list_of(TOKEN),
     DECODER: _DECODER_TOKENS,
+    LANGUAGES: _PLACED,
+    SOURCE: STRING,
+    TARGET: STRING,
     "chat_template": _either(STRING, _TEMPLATES),
     "model_max_length": NUMBER,
     "extra_ids": COUNT,

@@ -9,6 +9,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.files.foreign_json import read_json
+from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens
 
 # What older folders have in config.json.
@@ -39,9 +40,19 @@ def decoder_tokens(table: Mapping[str, Any]) -> DecoderTokens:
     return DecoderTokens(start, table.get("forced_bos_token_id"), (*single, *(table.get("suppress_tokens") or ())))
 
 
-def written_tokens(tokens: DecoderTokens) -> dict[str, Any]:
-    """As generation_config.json has them."""
+def written_tokens(tokenizer: Tokenizer) -> dict[str, Any]:
+    """What the decoder begins with, as generation_config.json has it; without a target language, as far as it is known."""
+    languages = tokenizer.languages
+    if languages is not None and languages.target is None:
+        tokens = tokenizer.decoder_without_language
+        start = {} if languages.starts else {"decoder_start_token_id": tokens.start}
+        return start | _banned(tokens)
+    tokens = tokenizer.decoder
     found: dict[str, Any] = {"decoder_start_token_id": tokens.start}
     if tokens.first is not None:
         found["forced_bos_token_id"] = tokens.first
-    return found | ({"bad_words_ids": [[token] for token in tokens.banned]} if tokens.banned else {})
+    return found | _banned(tokens)
+
+
+def _banned(tokens: DecoderTokens) -> dict[str, Any]:
+    return {"bad_words_ids": [[token] for token in tokens.banned]} if tokens.banned else {}

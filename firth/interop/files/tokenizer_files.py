@@ -17,6 +17,7 @@ from firth.interop.files.foreign_json import COUNT, read_json, read_text
 from firth.interop.files.sentencepiece_file import SentencePiece
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
+from firth.text.tokenizers.languages import found_languages, language_ids
 from firth.text.tokenizers.tokenizer_json import check_ids, parsed
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -67,6 +68,16 @@ def _read(
     several = {ENDS: list(ends.values())} if len(ends) > 1 else {}
     eos = _eos(settings, list(ends))
     return Tokenizer.imported(text, {**settings, "eos_token": eos, **several, **(more or {})}, vocab)
+
+
+def with_languages(tokenizer: Tokenizer, generation: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer of an encoder–decoder with its languages, if it has any; `generation` says in which the decoder begins."""
+    ids, around = language_ids(tokenizer.special), (tokenizer.begin, tokenizer.end)
+    start, forced = generation.get("decoder_start_token_id"), generation.get("forced_bos_token_id")
+    found = found_languages(ids, around, tokenizer.settings, start, forced)
+    if found is None:
+        return tokenizer
+    return Tokenizer.imported(tokenizer.to_json(), {**tokenizer.settings, **found.settings()}, tokenizer.vocab)
 
 
 def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
@@ -141,10 +152,23 @@ def _t5_pieces(path: Path, special: Mapping[str, Any], vocab: int) -> tokenizers
 def ending_json(tokenizer: Tokenizer) -> str:
     """A tokenizer.json that puts <eos> behind every text, as an encoder–decoder expects it; an imported one may do so anyway."""
     text, name = tokenizer.to_json(), tokenizer.eos_name
+    if tokenizer.languages is not None and tokenizer.languages.source is not None:
+        return _in_language(text, tokenizer)
     if tokenizer.end or name is None:
         return text
     found = tokenizers.Tokenizer.from_str(text)
     found.post_processor = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, tokenizer.eos)])
+    return str(found.to_str())
+
+
+def _in_language(text: str, tokenizer: Tokenizer) -> str:
+    """A tokenizer.json that puts the token of the tokenizer's source language around a text."""
+    found, names = tokenizers.Tokenizer.from_str(text), tokenizer.names()
+    if (*tokenizer.begin, *tokenizer.end) == tuple(found.encode("").ids):
+        return text
+    before, behind = ([names[id] for id in part] for part in (tokenizer.begin, tokenizer.end))
+    special = [(names[id], id) for id in (*tokenizer.begin, *tokenizer.end)]
+    found.post_processor = processors.TemplateProcessing([*before, "$A", *behind], [*before, "$A", "$B", *behind], special)
     return str(found.to_str())
 
 

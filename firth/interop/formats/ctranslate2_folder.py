@@ -74,6 +74,7 @@ def write(network: TransformerLM | TransformerDecoder, source: Tokenizer, tokeni
         spec.register_vocabulary(_names(tokenizer))
         spec.config.bos_token = _name(tokenizer, tokenizer.begin[0] if tokenizer.begin else tokenizer.eos)
     else:
+        source.around_sentence(target=False)  # raises if the model is multilingual and its source language is not set
         encoder = specs.TransformerEncoderSpec(len(network.encoder.blocks), model.attention.heads, **common)
         decoder = specs.TransformerDecoderSpec(model.depth, model.attention.heads, **common)
         spec = specs.TransformerSpec(encoder, decoder)

@@ -23,11 +23,12 @@ from firth.interop.files import sentence_transformers
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import read_json
 from firth.interop.files.generation import decoder_tokens, generation_table, written_tokens
-from firth.interop.files.tokenizer_files import ending_json, read_tokenizer, read_tokenizers, token_name
+from firth.interop.files.tokenizer_files import ending_json, read_tokenizer, read_tokenizers, token_name, with_languages
 from firth.interop.files.weight_files import WeightFiles
 from firth.models import ModelConfig
 from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
+from firth.text.tokenizers.languages import LANGUAGES
 from firth.text.tokenizers.special_tokens import DECODER
 from firth.version import __version__
 
@@ -96,6 +97,8 @@ def _opened(folder: Path, families: Sequence[Family], objective: str | None = No
     if family.model == "seq2seq":
         more = {DECODER: decoder_tokens(generation)._asdict()}
         source, target = read_tokenizers(folder, table, vocab, more)
+        if source is target:
+            source = target = with_languages(target, generation)
         return ForeignModel(folder, family, model, target, weights, generation, source_tokenizer=source)
     tokenizer = read_tokenizer(folder, table, vocab)
     if family.mask_row:
@@ -203,7 +206,7 @@ class Export:
 
     def tokenizer_config(self) -> dict[str, Any]:
         if self.tokenizer.settings:
-            return {key: value for key, value in self.tokenizer.settings.items() if key not in (ENDS, DECODER)}
+            return {key: value for key, value in self.tokenizer.settings.items() if key not in (ENDS, DECODER, LANGUAGES)}
         names = {
             "eos_token": self.tokenizer.eos_name,
             "unk_token": self.tokenizer.unknown_name,
@@ -229,7 +232,8 @@ class Export:
         if self.family.model == "encoder":
             return {}
         eos = list(ends) if len(ends) > 1 else tokenizer.eos
-        found = {"bos_token_id": begin[0] if begin else tokenizer.eos, "eos_token_id": eos}
+        first = begin[0] if begin and tokenizer.languages is None else tokenizer.eos
+        found = {"bos_token_id": first, "eos_token_id": eos}
         if self.family.model == "language":
             return found
         pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
@@ -240,7 +244,7 @@ class Export:
                     "which stands in no text. Export this run as safetensors."
                 )
             pad = needed
-        return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer.decoder)}
+        return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer)}
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

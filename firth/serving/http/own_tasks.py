@@ -36,12 +36,13 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
         "tokens": body.max_tokens,
         "repetition_penalty": body.repetition_penalty,
     }
-    config = run.decoding(given)
+    config, languages = run.decoding(given), (body.source_language, body.target_language)
+    in_languages = run.in_languages(*languages)
 
     def compute(inputs: list[Any], progress: Progress) -> Any:
-        return run.translations(inputs, config, progress=progress)
+        return in_languages.translations(inputs, config, progress=progress)
 
-    found = await _asked(service, model, request, ("translate", config), compute, texts)
+    found = await _asked(service, model, request, ("translate", config, languages), compute, texts)
     data = [
         {"index": n, "text": best.text, "log_probability": best.log_probability, "score": best.score}
         for n, (best, *_) in enumerate(found)

@@ -174,6 +174,8 @@ class TranslationBody(Body):
     penalty: Number | None = None
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     repetition_penalty: Number | None = None
+    source_language: StrictStr | None = None
+    target_language: StrictStr | None = None
 
 
 class AnswerBody(Body):

@@ -26,7 +26,7 @@ from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
 from firth.text.batches.pairs import Pairs, packed
 from firth.text.config import PairsConfig
-from firth.text.data.parallel import encode_source
+from firth.text.data.parallel import encode_source, encode_target
 from firth.text.data.sentence_pairs import sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.distributed import all_merged, mine
@@ -106,7 +106,7 @@ class Translator:
         """The source words behind each word of `target`, by default the best translation."""
         source_S = self._some_tokens(source)
         data, tokenizer = self.recipe.data, self.tokenizers[1]
-        target_T = self.best(source_S, config) if target is None else encode_source(target, tokenizer, data).astype(np.int64)
+        target_T = self.best(source_S, config) if target is None else encode_target(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
         merged, start = tokenizer.kind not in ("char", "word"), tokenizer.decoder.start
         return alignment(self.network, source_S, target_T, *pieces, merged=merged, start=start)
@@ -180,12 +180,13 @@ class Translator:
                 "end; they are truncated",
                 stacklevel=5,
             )
-        return [ids if len(ids) <= longest else np.append(ids[: longest - 1], ids[-1:]) for ids in encoded]
+        kept = len(self.tokenizers[0].around_sentence(target=False)[1])  # <eos>, and perhaps a language
+        return [ids if len(ids) <= longest else np.append(ids[: longest - kept], ids[-kept:]) for ids in encoded]
 
     @property
     def _specials(self) -> int:
         """The tokens of an empty source: <eos>, and what an imported model expects before a text."""
-        return len(self.tokenizers[0].opening) + 1
+        return sum(map(len, self.tokenizers[0].around_sentence(target=False)))
 
     def _longest(self) -> int | None:
         """The most tokens of a source or a translation, <eos> included, that this model has positions for; None: no limit."""

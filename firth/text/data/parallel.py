@@ -102,6 +102,11 @@ def encode_source(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
     return ended(sentence(text, data), tokenizer)
 
 
+def encode_target(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
+    """What the decoder writes for a line of text, <eos> last."""
+    return ended(sentence(text, data), tokenizer, target=True)
+
+
 def _parts(
     data: PairsConfig, progress: Progress
 ) -> tuple[list[SentencePair], list[SentencePair] | None, list[SentencePair] | None]:
@@ -170,17 +175,16 @@ def _encoded(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Pr
     for pair in reported(pairs, "encoding", progress):
         try:
             sources.append(ended(pair.source, tokenizers[0]))
-            targets.append(ended(pair.target, tokenizers[1]))
+            targets.append(ended(pair.target, tokenizers[1], target=True))
         except DataError as error:
             raise DataError(f"{pair.where}: {error.marked}") from error
     return sources, targets
 
 
-def ended(text: str, tokenizer: Tokenizer) -> Ids:
-    """The ids of a sentence, <eos> last, after the special tokens with which an imported tokenizer begins."""
-    if tokenizer.eos is None:
-        raise DataError("this tokenizer has no <eos> to end a sentence; expected one trained on sentence pairs")
-    return np.concatenate((tokenizer.opening, tokenizer.encode(text), [tokenizer.eos])).astype(tokenizer.dtype)
+def ended(text: str, tokenizer: Tokenizer, *, target: bool = False) -> Ids:
+    """The ids of a sentence and <eos>, with the special tokens that an imported tokenizer puts around a source or a target."""
+    before, behind = tokenizer.around_sentence(target)
+    return np.concatenate((before, tokenizer.encode(text), behind)).astype(tokenizer.dtype)
 
 
 def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence[int]:

@@ -47,6 +47,7 @@ class ImportedCodec:
         self.unknown = _unknown(tokenizer, table)
         self.lossless = self.style == "bytes" and table["normalizer"] is None and not _adds_space(table["pre_tokenizer"])
         self._special = {token["id"]: token["content"] for token in table["added_tokens"]}
+        self.special = {token["id"]: token["content"] for token in table["added_tokens"] if token["special"]}
         self._token_of: dict[Style, Callable[[str], str]] = {
             "bytes": _of_bytes,
             "metaspace": _of_metaspace,

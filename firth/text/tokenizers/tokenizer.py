@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -12,13 +13,14 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from firth.errors import DataError
+from firth.errors import ConfigError, DataError, option
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.byte_pairs import BPE
 from firth.text.tokenizers.characters import CHAR
 from firth.text.tokenizers.imported import ENDS, IMPORTED, ImportedCodec
 from firth.text.tokenizers.kind import Codec, Spaces, TokenizerKind, TrainingText
+from firth.text.tokenizers.languages import Around, Languages, language_ids
 from firth.text.tokenizers.special_tokens import DECODER, END, EOS, MARKERS, START, UNKNOWN, DecoderTokens, Ids
 from firth.text.tokenizers.spelling import Spelling
 from firth.text.tokenizers.subwords import with_entries
@@ -48,6 +50,10 @@ class Tokenizer:
         self.settings = dict(settings or {})  # tokenizer_config.json of an imported tokenizer: special tokens, chat template
         # the special tokens that an imported tokenizer puts before and after every text
         self.begin, self.end = (imported.begin, imported.end) if imported else ((), ())
+        # the special tokens of an imported tokenizer by id, and those of the languages of a multilingual translator
+        self.special = imported.special if imported else {}
+        self.languages = Languages.of(language_ids(self.special), self.settings)
+        self._surround_source()
         self.start = tokenizer.token_to_id(START) if self.kind == "char" else None  # of a language model over characters
         if self.start is not None:
             self.begin = (self.start,)
@@ -126,6 +132,31 @@ class Tokenizer:
         """Whether every token is a word, and a newline is <eos>."""
         return self._kind.whole_words
 
+    def in_languages(self, source: str | None, target: str | None) -> Tokenizer:
+        """The same tokenizer for these languages of a multilingual translator; None leaves one as it is."""
+        if self.languages is None:
+            raise ConfigError(
+                f"this model has no tokens of languages. Remove {option('source_language', '--from')} and "
+                f"{option('target_language', '--to')}."
+            )
+        found = copy.copy(self)
+        found.languages = self.languages.chosen(source, target)
+        found.settings = {**self.settings, **found.languages.settings()}
+        found._surround_source()
+        return found
+
+    def _surround_source(self) -> None:
+        if self.languages is not None and self.languages.source is not None and self.eos is not None:
+            self.begin, self.end = self.languages.around_source(self.eos)
+
+    def around_sentence(self, target: bool) -> Around:
+        """The tokens before and behind a source or a target of an encoder–decoder; <eos> is always behind it."""
+        if self.eos is None:
+            raise DataError("this tokenizer has no <eos> to end a sentence; expected one trained on sentence pairs")
+        if self.languages is not None:
+            return self.languages.around_target(self.eos) if target else self.languages.around_source(self.eos)
+        return self.begin, (self.eos,)
+
     @property
     def opening(self) -> Ids:
         """`begin` as ids: what an imported model expects before every text, or <start>; empty for the other kinds."""
@@ -159,6 +190,12 @@ class Tokenizer:
     @property
     def decoder(self) -> DecoderTokens:
         """The tokens that a decoder begins with: <eos>, unless an imported encoder–decoder has others."""
+        tokens = self.decoder_without_language
+        return tokens if self.languages is None else self.languages.decoder(tokens)
+
+    @property
+    def decoder_without_language(self) -> DecoderTokens:
+        """The same as far as it does not depend on the target language of a multilingual translator."""
         given = self.settings.get(DECODER)
         if given is not None:
             return DecoderTokens(given["start"], given.get("first"), tuple(given.get("banned", ())))
