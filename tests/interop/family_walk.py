@@ -78,7 +78,7 @@ class Case:
         if self.head in ("ForSequenceClassification", "ForTokenClassification"):
             config.id2label, config.label2id = LABELS, {label: n for n, label in LABELS.items()}
         model = self.architecture(config)
-        fixed = {name: tensor.clone() for name, tensor in model.state_dict().items() if self._is_computed(name)}
+        fixed = {name: tensor.clone() for name, tensor in model.state_dict().items() if self.is_computed(name)}
         randomised(model)
         model.load_state_dict(fixed, strict=False)
         if self.pairs:
@@ -93,7 +93,8 @@ class Case:
         (folder / "config.json").write_text(json.dumps(table))
         return folder
 
-    def _is_computed(self, name: str) -> bool:
+    def is_computed(self, name: str) -> bool:
+        """Whether the tensor holds positions that nobody trains."""
         return self.name in ("Marian", "Pegasus") and "embed_positions" in name
 
 

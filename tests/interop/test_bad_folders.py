@@ -188,7 +188,8 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "unknown model type": (
         lambda folder: changed(folder / "config.json", architectures=["FooForCausalLM"], model_type="foo"),
-        r"'FooForCausalLM', which firth does not know\. Known: LLaMA, GPT-2, .*, BERT, RoBERTa, .*, Marian\.",
+        r"'FooForCausalLM', which firth does not know\. Known: LLaMA, GPT-2, .*, BERT, RoBERTa, "
+        r".*, Marian, Pegasus, mBART, M2M-100\.",
     ),
     "unknown key": (lambda folder: changed(folder / "config.json", new_scale=0.5), r"does not know: new_scale = 0\.5\."),
     "quantisation": (lambda folder: changed(folder / "config.json", quantization_config={"bits": 4}), "quantization_config"),
