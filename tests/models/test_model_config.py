@@ -132,8 +132,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             f"Remove model.position.{new}, or change model.position.",
         )
         for name, new, owner in (
-            ("max_distance", "max_distance", '"shaw" or "t5" or "disentangled"'),
-            ("distance_buckets", "buckets", '"t5" or "disentangled"'),
+            ("max_distance", "max_distance", '"shaw" or "t5" or "disentangled" or "learned_t5"'),
+            ("distance_buckets", "buckets", '"t5" or "disentangled" or "learned_t5"'),
         )
         for position in ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi")
         if f'"{position}"' not in owner
