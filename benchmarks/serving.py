@@ -11,7 +11,10 @@ of its own, alone at its time. All clients send a prompt of 32 tokens at once, o
 answer, always the most probable tokens. Their connections stay open between the rounds, as those of the `openai` package do.
 Times are those of the clients: to the first token, and to the end of the answer. With --answers, each client asks for several,
 one after another, as in a server that is always busy. Of the rounds, the one with the median time counts. "of bare decoding":
-the same jobs given to the engine of `firth serve` in this process, without HTTP.
+the same jobs given to the engine of `firth serve` in this process, without HTTP. On Linux also the processor time of `firth
+serve` per token: of its first process, of the busiest of the others (the engine, if it is one), and of the rest (HTTP).
+
+serving_in_turn.py runs this file with several versions of firth.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ import torch
 CPU_GOAL, GPU_GOAL, OVERHEAD = 2.0, 20_000, 0.10  # × the plain server; tokens per second; of bare decoding
 LAST = b"0\r\n"  # the length of the last chunk of an HTTP response
 STARTS = 300  # seconds that a server may take to start
+SETTLES = 2  # seconds until the clients begin
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,18 @@ def compare(folder: Path, clients: int, options: argparse.Namespace) -> None:
     firth = "-m", "firth", "serve", str(folder), "--device", options.device, "--dtype", options.dtype, "--slots", str(slots)
     fronts = [] if options.fronts is None else ["--processes", str(options.fronts)]
     port = free_port()
-    with server([*firth, *fronts, "--port", str(port)], port, options.threads):
+    with server([*firth, *fronts, "--port", str(port)], port, options.threads) as pid:
+        before = processor_seconds(pid)
         ours = median_round(port, "/v1/completions", clients, options)
+        after = processor_seconds(pid)
     print(f"{'firth serve':<28}{ours.row(options.tokens)}", flush=True)
     cost = ours.seconds / bare.seconds - 1
     print(f"HTTP costs {cost:.0%} of bare decoding (goal {OVERHEAD:.0%})", flush=True)
+    if after:
+        tokens = (options.rounds + 1) * clients * options.answers * options.tokens
+        first, *others = (1e6 * (after[one] - before.get(one, 0.0)) / tokens for one in after)
+        busiest, *rest = sorted(others, reverse=True) or [0.0]
+        print(f"processor time per token: {first:.1f} + {busiest:.1f} + {sum(rest):.1f} µs ({len(rest)} processes)", flush=True)
     of_plain = clients if options.plain_clients is None else min(clients, max(options.plain_clients))
     if not of_plain:
         return
@@ -205,12 +216,12 @@ async def ask(
 
 
 @contextmanager
-def server(command: list[str], port: int, threads: int) -> Iterator[None]:
+def server(command: list[str], port: int, threads: int) -> Iterator[int]:
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=environment)
     try:
         wait_for(port, process)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         try:
@@ -228,11 +239,30 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             with socket.create_connection(("127.0.0.1", port), 1) as connection:
                 connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
                 if b" 200 " in connection.recv(100):
+                    time.sleep(SETTLES)
                     return
         except OSError:
             pass
         time.sleep(0.2)
     raise SystemExit("the server does not start")
+
+
+def processor_seconds(pid: int) -> dict[int, float]:
+    """Of the process, which comes first, and of all that it has started. Empty where there is no /proc."""
+    found: dict[int, float] = {}
+    parents, ticks = {}, os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 1
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, (_, parent, *facts) = int(stat.parent.name), stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        parents[number] = int(parent), (int(facts[9]) + int(facts[10])) / ticks
+    waiting = [pid] if pid in parents else []
+    while waiting:
+        one = waiting.pop(0)
+        found[one] = parents[one][1]
+        waiting += sorted(child for child, (parent, _) in parents.items() if parent == one)
+    return found
 
 
 def free_port() -> int:
