@@ -44,7 +44,7 @@ def playground(
         typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.  [default: 2]"),
     ] = None,
     position: Annotated[
-        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5, alibi or disentangled.")
+        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5, alibi, disentangled or learned_t5.")
     ] = "none",
     scale: Annotated[
         float | None,

@@ -1,18 +1,23 @@
-"""The loop that writes texts: logits, a token for each row, the next logits. Letters: R rows, T time, V vocabulary."""
+"""The loop that writes texts: logits, a token for each row, the next logits.
+
+`generate`, the searches and the lab run it to the end; the engine (engine.py), whose texts come and go, makes a new one whenever
+they change. Letters: R rows, T time, V vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.choice import Choosing, Pick, RowChoice
+from firth.decoding.sampling.choice import Choosing, Pick, Row, RowChoice
 from firth.decoding.sampling.draw import Draws
 from firth.decoding.sampling.rows import Spelled, Text
+
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 class StepwiseModel(Protocol):
@@ -38,16 +43,20 @@ class Writer:
         return cls(Text(config, past, spelled), Draws(config.seed, number), drawn)
 
 
-class Loop:
-    """Texts that make their steps together, each with settings of its own. The engine (engine.py) takes the same steps with rows
-    that come and go."""
+class Loop(Generic[AnyRow]):
+    """Texts that make their steps together, each with settings of its own."""
 
     def __init__(
-        self, model: StepwiseModel, state: Any, prompt_RT: Tensor, rows: Sequence[Writer], pick: Pick | None = None
+        self, model: StepwiseModel, state: Any, prompt_RT: Tensor, rows: Sequence[AnyRow], pick: Pick | None = None
     ) -> None:
-        self.model, self.state, self.rows = model, state, list(rows)
+        self.model, self.state, self.rows, self.steps, self._chosen_from = model, state, list(rows), 0, 0
         self._token_RT, self._device, self._pick = prompt_RT, prompt_RT.device, pick
         self._choice = RowChoice(self.rows, self._device, pick)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether a choice depends on the texts so far."""
+        return self._choice.reads_text
 
     def logits(self) -> Tensor:
         """logits_RV of the next token."""
@@ -62,20 +71,20 @@ class Loop:
         self._follow(token_R)
         return token_R
 
-    def choose(self, logits_RV: Tensor, changed_RV: Tensor) -> Choosing:
+    def choose(self, logits_RV: Tensor, changed_RV: Tensor | None = None) -> Choosing:
         """As RowChoice.begin; whoever reads the choice appends the tokens to the texts."""
         choosing = self._choice.begin(logits_RV, changed_RV)
         self._follow(choosing.token_n)
         return choosing
 
     def keep(self, index: Sequence[int]) -> None:
-        """Go on with these rows alone."""
+        """Go on with these rows alone, which are Writers."""
         rows_A = torch.tensor(index, device=self._device)
         self.rows, self.state = [self.rows[row] for row in index], self.state.select(rows_A)
+        for row in self.rows:
+            row.drawn += self.steps - self._chosen_from  # type: ignore[misc]
         self._token_RT = self._token_RT[rows_A]
-        self._choice = RowChoice(self.rows, self._device, self._pick)
+        self._choice, self._chosen_from = RowChoice(self.rows, self._device, self._pick), self.steps
 
     def _follow(self, token_R: Tensor) -> None:
-        self._token_RT = token_R.unsqueeze(1)
-        for row in self.rows:
-            row.drawn += 1
+        self._token_RT, self.steps = token_R.unsqueeze(1), self.steps + 1

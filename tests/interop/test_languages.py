@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,6 @@ import torch
 from encoder_decoder_folders import END, PAD, m2m_100, mbart, opened
 from foreign_folders import byte_level, saved, transformers
 from http_servers import serving
-from shell import Firth
 from tokenizers import AddedToken, processors
 
 import firth
@@ -154,22 +155,29 @@ def test_a_long_source_keeps_its_end_and_its_language(model: tuple[str, Path, Tr
     assert short[-2:].tolist() == whole[-2:].tolist()
 
 
-def test_the_verb_and_the_server_take_the_languages(firth: Firth, tmp_path: Path) -> None:
-    from firth import load
-
-    folder = folder_of(tmp_path / "model", "last, starts")
-    own = load(folder, "cpu", kind=TranslatorRun).in_languages("nld_Latn", "deu_Latn")
+def likeliest(folder: Path) -> float:
+    """log p of the best translation from Dutch to German."""
+    own = firth.load(folder, "cpu", kind=TranslatorRun).in_languages("nld_Latn", "deu_Latn")
     (best, *_), *_ = own.translations(TEXTS[:1], own.decoding({"tokens": 12}))
-    languages = ("--from", "nld_Latn", "--to", "deu_Latn")
-    answer = firth("translate", folder, TEXTS[0], *languages, "--tokens", 12, "--json")
-    assert json.loads(answer.out)["log_probability"] == pytest.approx(best.log_probability, rel=1e-5)
-    answer = firth("translate", folder, TEXTS[0], "--from", "nld_Latn")
-    assert answer.code == 2
-    assert "Choose one with --to, such as eng_Latn" in answer.err
+    return best.log_probability
+
+
+def test_the_verb_takes_the_languages(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "model", "last, starts")
+    command = [sys.executable, "-m", "firth", "translate", str(folder), TEXTS[0], "--from", "nld_Latn"]
+    told = subprocess.run([*command, "--to", "deu_Latn", "--tokens", "12", "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(told.stdout)["log_probability"] == pytest.approx(likeliest(folder), rel=1e-5)
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "Choose one with --to, such as eng_Latn" in refused.stderr
+
+
+def test_the_server_takes_the_languages(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "model", "last, starts")
     with serving(folder) as served:
         body = {"model": next(iter(served.models)).name, "input": TEXTS[0], "max_tokens": 12, "source_language": "nld_Latn"}
         reply = served.post("/v1/translate", body | {"target_language": "deu_Latn"})
-        assert reply.json["data"][0]["log_probability"] == pytest.approx(best.log_probability, rel=1e-5)
+        assert reply.json["data"][0]["log_probability"] == pytest.approx(likeliest(folder), rel=1e-5)
         reply = served.post("/v1/translate", body)
         assert reply.status == 400
         assert "the target language is not set" in reply.json["error"]["message"]

@@ -33,6 +33,7 @@ from firth.decoding.engine.jobs import (
 )
 from firth.decoding.engine.row_memory import RowMemory
 from firth.decoding.engine.stream import Stream
+from firth.decoding.loop import Loop
 from firth.decoding.sampling.choice import Choosing, RowChoice
 from firth.decoding.sampling.rows import Spelled, Text
 from firth.errors import ConfigError, FirthError
@@ -79,7 +80,7 @@ class Engine:
         self._waiting: deque[Ticket] = deque()
         self._streams: dict[Ticket, Stream] = {}  # all that are in work: they read, or write as a row of the memory
         self._reading: deque[Stream] = deque()
-        self._choice: RowChoice | None = None  # of the streams that write; None: they have changed
+        self._loop: Loop[Stream] | None = None  # of the streams that write; None: they have changed
         self._launched: _Launched | None = None
         # Not where a step in vain would leave a trace in what is kept of a text.
         self._looks_ahead = self._device.type == "cuda" and self._memory.pads
@@ -163,7 +164,7 @@ class Engine:
                 self._finish(stream, "failed", _told(error))
             self._reading.clear()
             self._memory.forget()
-            self._choice = self._launched = None
+            self._loop = self._launched = None
         self._deliver()
 
     def _run(self, after_turn: Callable[[], None]) -> None:
@@ -290,35 +291,37 @@ class Engine:
                 self._slide(stream)
             else:
                 self._memory.join(stream)
-                self._choice = None
+                self._loop = None
 
     def _step(self) -> None:
         """One more token of every text that writes. On a GPU, the step after it is asked for before its tokens are read, so that
         the GPU need not wait for Python."""
         launched, self._launched = self._launched, None
         if launched is not None:
-            if self._may_look_ahead(launched):
-                self._launched = self._launch(launched.streams, launched.choosing.token_n.unsqueeze(1))
+            if self._may_look_ahead():
+                self._launched = self._launch()
             self._write(launched)
-        if self._launched is None and (streams := self._memory.streams()):
-            token_n1 = torch.tensor([[stream.next_token] for stream in streams], device=self._device)
-            self._launched = self._launch(streams, token_n1)
+        if self._launched is None and self._memory.streams():
+            self._launched = self._launch()
         if self._launched is not None and not self._looks_ahead:
             launched, self._launched = self._launched, None
             self._write(launched)
         if not self._streams:
-            self._launched = self._choice = None
+            self._launched = self._loop = None
 
-    def _launch(self, streams: list[Stream], token_n1: Tensor) -> _Launched:
-        self._choice = self._choice or RowChoice(streams, self._device)
+    def _launch(self) -> _Launched:
+        if self._loop is None:
+            streams = self._memory.streams()
+            token_n1 = torch.tensor([[stream.next_token] for stream in streams], device=self._device)
+            self._loop = Loop(self._memory, None, token_n1, streams)
         self._counts["steps"] += 1
-        return _Launched(streams, self._choice.begin(self._memory.step(token_n1)))
+        return _Launched(self._loop.rows, self._loop.choose(self._loop.logits()))
 
-    def _may_look_ahead(self, launched: _Launched) -> bool:
+    def _may_look_ahead(self) -> bool:
         """Whether the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
-        if not self._looks_ahead or self._choice is None or self._choice.reads_text:
+        if not self._looks_ahead or self._loop is None or self._loop.reads_text:
             return False
-        streams, limit = launched.streams, self.network.context
+        streams, limit = self._loop.rows, self.network.context
         if not all(self._memory.has_room(stream, 2) and (limit is None or len(stream.window) < limit) for stream in streams):
             return False
         return any(stream.written + 1 < stream.config.tokens for stream in streams)
@@ -337,7 +340,7 @@ class Engine:
                 self._leave(stream, reason)
             elif stream.slide():
                 self._memory.rest(stream)
-                self._choice = None
+                self._loop = None
                 self._slide(stream)
 
     def _slide(self, stream: Stream) -> None:
@@ -348,7 +351,7 @@ class Engine:
         if stream in self._reading:
             self._reading.remove(stream)
         self._memory.leave(stream, failed=reason == "failed")
-        self._choice = None
+        self._loop = None
         self._finish(stream, reason, error)
 
     def _finish(self, stream: Stream, reason: Reason, error: str | None = None) -> None:

@@ -154,9 +154,9 @@ class RowMemory:
         if failed:
             row_views.clear(self.slots.state, n)
 
-    def step(self, token_n1: Tensor) -> Tensor:
-        """logits_nV after one more token of each text that writes."""
-        return self.recorded.step(token_n1, len(token_n1))
+    def step(self, token_n1: Tensor, state: None) -> tuple[Tensor, None]:
+        """logits_n1V after one more token of each text that writes; the state is here."""
+        return self.recorded.step(token_n1, len(token_n1)).unsqueeze(1), None
 
     def _row(self, stream: Stream) -> int:
         return next(n for n, row in enumerate(self._rows) if row.stream is stream)

@@ -44,7 +44,7 @@ def decode(
     going = [_going(writer.text, limit, end) for writer, limit in zip(writers, limits, strict=True)]
     while any(going[place[writer]] for writer in loop.rows):
         logits_RV = loop.logits().float()
-        if first is not None and not loop.rows[0].drawn:
+        if first is not None and not loop.steps:
             logits_RV = forced(logits_RV, first)
         rows, chosen = loop.rows, loop.choose(logits_RV, without(logits_RV, banned)).read()
         for writer, token, value, share, _ in chosen.of(rows):
