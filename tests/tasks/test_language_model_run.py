@@ -299,7 +299,7 @@ def test_random_batches_add_to_the_result_and_change_nothing_in_it(run: Path) ->
         (
             "transformer_run",
             {"context": 48, "rotary_scaling": "nkt"},
-            r'rotary_scaling is "nkt"; choose "none", "linear", "ntk", "yarn" or "llama3"',
+            r'rotary_scaling is "nkt"; choose "none", "linear", "ntk", "yarn", "llama3" or "dynamic"',
         ),
         ("transformer_run", {"context": 24, "rotary_scaling": "yarn"}, r"context of 24 is not longer than the trained 24\."),
         ("transformer_run", {"streams": 2}, r"streams is 2, but a Transformer has no state to carry along a"),
