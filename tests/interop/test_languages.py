@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,11 @@ import torch
 from encoder_decoder_folders import END, PAD, m2m_100, mbart, opened
 from foreign_folders import byte_level, saved, transformers
 from http_servers import serving
+from shell import Firth
 from tokenizers import AddedToken, processors
 
 import firth
-from firth.api import export_model, import_model
+from firth.api import export_model, import_model, load
 from firth.errors import ConfigError, DataError
 from firth.tasks.translation import TranslatorRun
 
@@ -157,19 +156,19 @@ def test_a_long_source_keeps_its_end_and_its_language(model: tuple[str, Path, Tr
 
 def likeliest(folder: Path) -> float:
     """log p of the best translation from Dutch to German."""
-    own = firth.load(folder, "cpu", kind=TranslatorRun).in_languages("nld_Latn", "deu_Latn")
+    own = load(folder, "cpu", kind=TranslatorRun).in_languages("nld_Latn", "deu_Latn")
     (best, *_), *_ = own.translations(TEXTS[:1], own.decoding({"tokens": 12}))
     return best.log_probability
 
 
-def test_the_verb_takes_the_languages(tmp_path: Path) -> None:
+def test_the_verb_takes_the_languages(firth: Firth, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "model", "last, starts")
-    command = [sys.executable, "-m", "firth", "translate", str(folder), TEXTS[0], "--from", "nld_Latn"]
-    told = subprocess.run([*command, "--to", "deu_Latn", "--tokens", "12", "--json"], capture_output=True, text=True, check=True)
-    assert json.loads(told.stdout)["log_probability"] == pytest.approx(likeliest(folder), rel=1e-5)
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "Choose one with --to, such as eng_Latn" in refused.stderr
+    command = ["translate", folder, TEXTS[0], "--from", "nld_Latn"]
+    told = firth(*command, "--to", "deu_Latn", "--tokens", 12, "--json")
+    assert json.loads(told.out)["log_probability"] == pytest.approx(likeliest(folder), rel=1e-5)
+    refused = firth(*command)
+    assert refused.code == 2
+    assert "Choose one with --to, such as eng_Latn" in refused.err
 
 
 def test_the_server_takes_the_languages(tmp_path: Path) -> None:
