@@ -20,6 +20,7 @@ import firth
 from firth.api import export_model, import_model, load
 from firth.errors import ConfigError, DataError
 from firth.tasks.translation import TranslatorRun
+from firth.text.tokenizers.languages import Languages
 
 CODES = ("eng_Latn", "deu_Latn", "nld_Latn")
 TEXTS = ["The list is empty.", "The café"]
@@ -199,3 +200,11 @@ def test_a_decoder_that_begins_with_padding_is_refused_by_m2m_100(tmp_path: Path
     change(folder / "config.json", decoder_start_token_id=PAD)
     with pytest.raises(DataError, match="the decoder begins with the padding token, 1"):
         firth.load(folder, "cpu")
+
+
+@pytest.mark.parametrize(
+    "given", [7, {"place": "first"}, {"place": "middle", "starts": True}, {"place": "first", "starts": "yes"}]
+)
+def test_a_damaged_choice_of_languages_is_refused_in_one_line(given: Any) -> None:
+    with pytest.raises(DataError, match=r"tokenizer_config.json: firth_languages is .*; expected"):
+        Languages.of({"eng_Latn": 3}, {"firth_languages": given})

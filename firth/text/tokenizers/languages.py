@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from firth.errors import ConfigError, DataError, did_you_mean, option
 from firth.text.tokenizers.special_tokens import DecoderTokens
@@ -39,6 +39,11 @@ class Languages:
         given = settings.get(LANGUAGES)
         if given is None:
             return None
+        if not isinstance(given, Mapping) or given.get("place") not in get_args(Place) or type(given.get("starts")) is not bool:
+            raise DataError(
+                f"tokenizer_config.json: {LANGUAGES} is {str(given)[:60]}; expected a table with place and starts. Import "
+                "the model again."
+            )
         found = cls(ids, given["place"], given["starts"])
         return found.chosen(settings.get(SOURCE), settings.get(TARGET))
 
