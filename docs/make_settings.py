@@ -23,7 +23,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import tomli_w
 
 from firth.api.recipe import Expected, Recipe
-from firth.config import sub_tables
+from firth.config import choices, sub_tables
 from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
 from firth.models import ModelConfig
@@ -58,11 +58,15 @@ def config_classes() -> list[type]:
     return list(dict.fromkeys(found))
 
 
+def hints_of(config: type) -> dict[str, Any]:
+    return typing.get_type_hints(config, include_extras=True)
+
+
 def inner_tables() -> dict[str, list[type]]:
     """The tables inside [model], and the classes of each."""
     found: dict[str, dict[type, None]] = {}
     for config in MODELS:
-        for name, hint in typing.get_type_hints(config).items():
+        for name, hint in hints_of(config).items():
             found.setdefault(name, {}).update(dict.fromkeys(sub_tables(hint)))
     return {name: list(configs) for name, configs in found.items() if configs}
 
@@ -156,7 +160,7 @@ def _about(config: type) -> str:
 
 def _settings(table: str, config: type, *, inherited: bool = True, hidden: tuple[str, ...] | None = None) -> str:
     """A Markdown table of the settings of a class, all of them or those that its base classes lack, without those `hidden`."""
-    hints, said = typing.get_type_hints(config), meanings(config)
+    hints, said = hints_of(config), meanings(config)
     own = inspect.get_annotations(config)
     if hidden is None:
         hidden = _CHOOSING if table in ("model", "objective") else ()
@@ -180,9 +184,9 @@ def _type(hint: Any) -> str:
     if sub_tables(hint):
         return "table"
     options = [one for one in get_args(hint) if one is not type(None)] if _is_union(hint) else [hint]
-    choices = [_code(_toml(choice)) for option in options if get_origin(option) is Literal for choice in get_args(option)]
-    others = [_type_name(option) for option in options if get_origin(option) is not Literal]
-    return " or ".join([", ".join(choices), *others] if choices else others)
+    listed = [_code(_toml(choice)) for choice in choices(hint)]
+    others = [_type_name(option) for option in options if not choices(option)]
+    return " or ".join([", ".join(listed), *others] if listed else others)
 
 
 def _type_name(option: Any) -> str:
@@ -234,7 +238,7 @@ def _markdown(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str
 
 
 def _recipe() -> str:
-    hints, said = typing.get_type_hints(Recipe), meanings(Recipe)
+    hints, said = hints_of(Recipe), meanings(Recipe)
     rows = []
     for field in sorted(dataclasses.fields(Recipe), key=lambda field: field.name not in _PLAIN):  # stand before the first table
         is_table = field.name not in _PLAIN
@@ -306,7 +310,7 @@ def _model() -> Iterator[str]:
             yield _about(config)
             yield settings
             continue
-        family, kinds = (get_args(typing.get_type_hints(config)[name]) for name in _CHOOSING)
+        family, kinds = (choices(hints_of(config)[name]) for name in _CHOOSING)
         yield f"### {', '.join(map(_code, family))}: {', '.join(map(_code, kinds))}"
         yield _about(config)
         yield from _inherits(_BASES.get(base, base.__name__) for base in _lineage(config)[:-1])
@@ -317,13 +321,13 @@ def _model() -> Iterator[str]:
 
 def _inner(name: str, configs: list[type]) -> Iterator[str]:
     """A table inside [model]."""
-    kinds = [get_args(typing.get_type_hints(config)["kind"])[0] for config in configs if len(configs) > 1 and _is_kind(config)]
+    kinds = [choices(hints_of(config)["kind"])[0] for config in configs if len(configs) > 1 and _is_kind(config)]
     yield f"### `[model.{name}]`"
     if kinds:
         usual = next(field.default.kind for field in dataclasses.fields(TransformerSettings) if field.name == name)
-        choices = ", ".join(_code(_toml(kind)) for kind in kinds)
+        listed = ", ".join(_code(_toml(kind)) for kind in kinds)
         yield f"With only a kind, the table can be written as one line: `{name} = {_toml(kinds[1])}`."
-        yield _markdown(("setting", "type", "default", "meaning"), [("`kind`", choices, _code(_toml(usual)), f"{name} scheme")])
+        yield _markdown(("setting", "type", "default", "meaning"), [("`kind`", listed, _code(_toml(usual)), f"{name} scheme")])
     elif short := {config.short for config in configs} - {None}:
         yield f"With only its `{short.pop()}`, the table can be written as one line, `{name} = …`."
     for config in dict.fromkeys(base for one in configs for base in _lineage(one)):
@@ -336,17 +340,17 @@ def _inner(name: str, configs: list[type]) -> Iterator[str]:
 
 def _is_kind(config: type) -> bool:
     """Whether a class is that of one kind of table: its `kind` has one value."""
-    return len(get_args(typing.get_type_hints(config).get("kind"))) == 1
+    return len(choices(hints_of(config).get("kind"))) == 1
 
 
 def _choosing_model() -> Iterator[tuple[str, ...]]:
     for name, default in (("family", _code(_toml(FAMILIES[0]))), ("kind", "required")):
-        choices: dict[str, dict[str, None]] = {}  # of each meaning
+        meant: dict[str, dict[str, None]] = {}  # the choices of each meaning
         for config in MODELS:
-            found = get_args(typing.get_type_hints(config)[name])
-            choices.setdefault(meanings(config)[name], {}).update(dict.fromkeys(found))
-        said = "; ".join(f"{', '.join(map(_code, of))}: {_escaped(comment)}" for comment, of in choices.items())
-        every = dict.fromkeys(choice for of in choices.values() for choice in of)
+            found = choices(hints_of(config)[name])
+            meant.setdefault(meanings(config)[name], {}).update(dict.fromkeys(found))
+        said = "; ".join(f"{', '.join(map(_code, of))}: {_escaped(comment)}" for comment, of in meant.items())
+        every = dict.fromkeys(choice for of in meant.values() for choice in of)
         yield f"`{name}`", ", ".join(_code(_toml(choice)) for choice in every), default, said
 
 

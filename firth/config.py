@@ -2,6 +2,7 @@
 
 A config is an ordinary frozen dataclass whose annotations are the schema. Supported types: bool, int, float, str, Literal,
 `X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses distinguished by their Literal fields (`kind`).
+`Annotated[str, IDEAS]` is the kind of an idea, and `Annotated[Base, IDEAS]` the table of one.
 An unknown key, a wrong type or a missing key raises a ConfigError with the full path of the key.
 
 A table of one idea inside another table, such as [model.norm], is a `SubTable`. Settings that used to stand outside of it are
@@ -18,11 +19,12 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import tomli_w
 
 from firth.errors import ConfigError, did_you_mean
+from firth.ideas import Ideas, changed
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -151,12 +153,12 @@ def canonical(
     one."""
     result = dict(table)
     try:
-        chosen = _matching_table([option for option in _options(schema) if dataclasses.is_dataclass(option)], result, at)
+        chosen = _matching_table([option for option in options_of(schema) if dataclasses.is_dataclass(option)], result, at)
     except ConfigError:  # `build` will say it
         return result
     result = _with_new_names(chosen, result, at, notice, assigned)
     for name, hint in _hints(chosen).items():
-        if isinstance(result.get(name), Mapping) and any(dataclasses.is_dataclass(option) for option in _options(hint)):
+        if isinstance(result.get(name), Mapping) and any(dataclasses.is_dataclass(option) for option in options_of(hint)):
             result[name] = canonical(hint, _with_kind(chosen, name, result[name]), _join(at, name), notice, assigned)
     return result
 
@@ -185,7 +187,7 @@ def _fields(schema: Any) -> dict[str, Any]:
 @functools.cache
 def sub_tables(hint: Any) -> tuple[Any, ...]:
     """The classes of the sub-table that a field with this annotation holds; none for other fields."""
-    return tuple(option for option in _options(hint) if isinstance(option, type) and issubclass(option, SubTable))
+    return tuple(option for option in options_of(hint) if isinstance(option, type) and issubclass(option, SubTable))
 
 
 @functools.cache
@@ -299,7 +301,7 @@ def build(
 @functools.cache
 def _hints(schema: type[Any]) -> dict[str, Any]:
     """The annotations of a dataclass. Evaluating them takes most of the time of reading a recipe."""
-    return typing.get_type_hints(schema)
+    return typing.get_type_hints(schema, include_extras=True)
 
 
 def _with_new_names(schema: Any, table: Mapping[str, Any], at: str, notice: Notice, assigned: bool = False) -> Table:
@@ -344,7 +346,7 @@ def _gather_table(
                 break  # `build` refuses it
             _expect_one(old, inner, new, at, assigned, name)
             value = result.pop(old)
-            of_kind = [one for one in options if "kind" not in inner or inner["kind"] in get_args(_hints(one).get("kind"))]
+            of_kind = [one for one in options if "kind" not in inner or inner["kind"] in choices(_hints(one).get("kind"))]
             if any(new in _fields(one) for one in of_kind) or not _means_nothing(options, new, value):
                 inner[new] = value
                 told.append((_join(at, old), _join(at, f"{name}.{new}")))
@@ -359,13 +361,13 @@ def _expect_one(old: str, table: Mapping[str, Any], new: str, at: str, assigned:
 
 def _convert_missing(hint: Any, at: str) -> Any:
     """A missing table counts as empty; a missing value is an error."""
-    if any(dataclasses.is_dataclass(option) for option in _options(hint)):
+    if any(dataclasses.is_dataclass(option) for option in options_of(hint)):
         return _convert(hint, {}, at)
     raise ConfigError(f'"{at}" is missing; expected {_spelled(hint)}')
 
 
 def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: None) -> Any:
-    options = _options(hint)
+    options = options_of(hint)
     expect_numbers(at, value)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
@@ -374,8 +376,8 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
         converted = _fit(option, value)
         if converted is not None:
             return converted
-    literals = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
-    hint_text = did_you_mean(value, map(str, literals), listed=False) if literals and isinstance(value, str) else ""
+    known = choices(hint)
+    hint_text = did_you_mean(value, map(str, known), listed=False) if known and isinstance(value, str) else ""
     raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{hint_text}')
 
 
@@ -405,8 +407,8 @@ def _shown(value: Any) -> str:
 
 def _fit(option: Any, value: Any) -> Any:
     """`value` converted to the type `option`, or None if it does not fit. 1 is accepted as a float; True is not an int."""
-    if get_origin(option) is Literal:
-        return value if value in get_args(option) and not isinstance(value, bool) else None
+    if known := choices(option):
+        return value if value in known and not isinstance(value, bool) else None
     if get_origin(option) is tuple:
         if not isinstance(value, (list, tuple)):
             return None
@@ -420,18 +422,18 @@ def _fit(option: Any, value: Any) -> Any:
 def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
     """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
-    discriminators = {name for table in tables for name, hint in _hints(table).items() if get_origin(hint) is Literal}
+    discriminators = {name for table in tables for name, hint in _hints(table).items() if choices(hint)}
     shared = [name for name in discriminators if all(name in _hints(table) for table in tables)]
     for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
-        choices = _choices(left, name)
+        allowed = _choices(left, name)
         if len(left) == 1:
             break
         if name in value:
-            if value[name] not in choices:
+            if value[name] not in allowed:
                 shown = _shown(value[name])
-                near = did_you_mean(value[name], map(str, choices), listed=False) if isinstance(value[name], str) else ""
-                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, choices))}.{near}')
-            left = [table for table in left if value[name] in get_args(_hints(table)[name])]
+                near = did_you_mean(value[name], map(str, allowed), listed=False) if isinstance(value[name], str) else ""
+                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, allowed))}.{near}')
+            left = [table for table in left if value[name] in choices(_hints(table)[name])]
     if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
         usual = _literal_default(left[0], "family")
         left = [table for table in left if _literal_default(table, "family") == usual]
@@ -442,24 +444,44 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
 
 def _choices(tables: list[Any], name: str) -> list[Any]:
     """The allowed values of the Literal field `name` over all tables, without duplicates."""
-    return list(dict.fromkeys(choice for table in tables for choice in get_args(_hints(table).get(name))))
+    return list(dict.fromkeys(choice for table in tables for choice in choices(_hints(table).get(name))))
 
 
 def _literal_default(table: Any, name: str) -> Any:
     return next(field.default for field in dataclasses.fields(table) if field.name == name)
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
+def choices(hint: Any) -> tuple[Any, ...]:
+    """The values that an annotation lists: those of a Literal, and the kinds of ideas."""
+    found: list[Any] = []
+    for option in options_of(hint):
+        if get_origin(option) is Literal:
+            found += get_args(option)
+        elif (ideas := ideas_of(option)) is not None:
+            found += ideas.kinds
+    return tuple(found)
+
+
+def ideas_of(hint: Any) -> Ideas[Any] | None:
+    """The collection that an annotation names."""
+    found: Iterable[Any] = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    return next((one for one in found if isinstance(one, Ideas)), None)
+
+
+def options_of(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, and the table of each kind of an idea that has a table."""
     if get_origin(hint) in (Union, types.UnionType):
-        return tuple(option for option in get_args(hint) if option is not type(None))
+        return tuple(option for one in get_args(hint) if one is not type(None) for option in options_of(one))
+    if (ideas := ideas_of(hint)) is not None and get_args(hint)[0] is not str:
+        return ideas.tables()
     return (hint,)
 
 
 def _spelled(hint: Any) -> str:
     words = []
-    for option in _options(hint):
-        if get_origin(option) is Literal:
-            words.append("one of " + ", ".join(map(repr, get_args(option))))
+    for option in options_of(hint):
+        if known := choices(option):
+            words.append("one of " + ", ".join(map(repr, known)))
         elif get_origin(option) is tuple:
             words.append(f"a list of {_spelled(get_args(option)[0])}")
         elif dataclasses.is_dataclass(option):
@@ -484,3 +506,6 @@ def _copied(table: Mapping[str, Any]) -> Table:
 
 def _join(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
+
+
+changed += [one.cache_clear for one in (_hints, _fields, sub_tables, outer_names)]

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import types
-import typing
 from collections.abc import Callable, Iterator
 from inspect import get_annotations
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 from same_numbers.cases import Files, recipes
@@ -19,6 +17,7 @@ from same_numbers.decoded import CONSTRAINED, FILTERED, SAMPLED, SEARCHED, STOPP
 from same_numbers.known import COMMAND, Compute, cases, differences, known
 
 from firth.api import compose
+from firth.config import choices, options_of
 from firth.decoding.config import DecodingConfig
 from firth.layers.kernels.cpu import team
 from firth.models import ModelConfig
@@ -76,7 +75,7 @@ def test_every_setting_of_a_model_is_in_a_case(tmp_path: Path) -> None:
     seen: set[tuple[str, str, Any]] = set()
     for table in recipes(Files(tmp_path)).values():
         seen |= set(_seen(compose(table).model))
-    wanted = {idea for config in _members(ModelConfig) for idea in _ideas(config)}
+    wanted = {idea for config in options_of(ModelConfig) for idea in _ideas(config)}
     left = {idea for idea in wanted - seen if idea[1:] not in REFUSED}
     missing = sorted(f"{owner}.{name} = {choice!r}" for owner, name, choice in left)
     assert not missing, "write cases in tests/same_numbers/cases.py, then run " + COMMAND + ", for\n" + "\n".join(missing)
@@ -105,11 +104,11 @@ OTHER = "any but the default"
 
 def _ideas(config: type) -> Iterator[tuple[str, str, Any]]:
     """(the class that declares a setting, its name, a choice) of all settings; those of a table inside are its own."""
-    hints = get_type_hints(config)
+    hints = get_type_hints(config, include_extras=True)
     for field in dataclasses.fields(config):
-        owner, members = _owner(config, field.name), list(_members(hints[field.name]))
-        choices = [choice for member in members for choice in _choices(member)]
-        for choice in choices or [OTHER]:
+        owner, members = _owner(config, field.name), list(options_of(hints[field.name]))
+        found = [choice for member in members for choice in _choices(member)]
+        for choice in found or [OTHER]:
             yield owner, field.name, choice
         for member in members:
             if dataclasses.is_dataclass(member):
@@ -133,15 +132,5 @@ def _owner(config: type, name: str) -> str:
     return next(parent.__name__ for parent in reversed(config.__mro__) if name in get_annotations(parent))
 
 
-def _members(hint: Any) -> Iterator[Any]:
-    if get_origin(hint) in (types.UnionType, typing.Union):
-        for member in get_args(hint):
-            yield from _members(member)
-    else:
-        yield hint
-
-
 def _choices(member: Any) -> tuple[Any, ...]:
-    if get_origin(member) is Literal:
-        return get_args(member)
-    return (True, False) if member is bool else ()
+    return (True, False) if member is bool else choices(member)

@@ -14,8 +14,6 @@ from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult, Settings
-    from firth.layers.attention.score import ScoreKind
-    from firth.layers.position import PositionKind
 
 
 @verb()
@@ -87,9 +85,9 @@ def playground(
 
     sized = {name: size for name, size in (("limit", limit), ("width", width), ("seed", seed)) if size is not None}
     settings = Settings(
-        score=cast("ScoreKind", score),
+        score=score,
         mask=cast("MaskName", mask),
-        position=cast("PositionKind", position),
+        position=position,
         scale=scale,
         heads=heads,
         projected=projected,

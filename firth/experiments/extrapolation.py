@@ -23,7 +23,7 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.evaluation.by_position import loss_by_position
 from firth.figures.extrapolation import by_length, by_position, extrapolation_text
 from firth.figures.figure import Figure
-from firth.layers.position import position_scheme
+from firth.layers.position import SCHEMES
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import TransformerConfig, TransformerLM
 from firth.models.stretch import stretched
@@ -140,7 +140,7 @@ def with_position(recipe: Recipe, kind: str) -> Recipe:
         "t5": {"buckets": buckets, "max_distance": max(buckets // 2 + 1, n // 2)},
     }.get(kind, {})
     model: Any = recipe.model
-    model = dataclasses.replace(model, position=position_scheme(kind).Config(**own), context=n)
+    model = dataclasses.replace(model, position=SCHEMES[kind].Config(**own), context=n)
     return dataclasses.replace(recipe, model=model, expected=None)
 
 

@@ -20,17 +20,20 @@ from firth.errors import ConfigError, DataError
 from firth.figures.cost import cost_curves
 from firth.figures.figure import Drawn, Figure
 from firth.layers.linear_attention.chunked import CHUNK
-from firth.layers.recurrent import CellKind, cell_class
+from firth.layers.recurrent import CELLS, CellKind
 
 AttentionLayer = Literal["attention", "attention with projections"]
 LinearLayer = Literal["linear attention", "gated linear attention"]
 Layer = CellKind | AttentionLayer | LinearLayer
-LAYERS: tuple[Layer, ...] = (*get_args(CellKind), *get_args(AttentionLayer), *get_args(LinearLayer))
 HEADS = 4
 FITTED = 4  # sizes, the largest ones, to which an exponent is fitted
 _OVERHEAD = 8  # multiple of the smallest size's time: below it, constant overhead hides the growth
 _SURE = 0.1  # largest standard error of an exponent that is reported
 _RISING = 0.15  # difference between the last and the first doubling: beyond it, overhead still hides some of the growth
+
+
+def layers() -> tuple[Layer, ...]:
+    return (*CELLS.kinds, *get_args(AttentionLayer), *get_args(LinearLayer))
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def operations(layer: Layer, n: int, d: int) -> int:
             gating = n // chunk * d * d // HEADS if layer == "gated linear attention" else 0
             return 2 * n * d * d // HEADS + 2 * n * chunk * d + gating
         case kind:
-            cell = cell_class(kind)
+            cell = CELLS[kind]
             return (2 if cell.has_hidden_weights else 1) * len(cell.gates) * n * d * d
 
 
@@ -75,7 +78,7 @@ def steps(layer: Layer, n: int) -> int:
         return 1
     if layer in get_args(LinearLayer):
         return max(1, -(-n // CHUNK)).bit_length()
-    return max(1, (n - 1).bit_length()) if cell_class(layer).parallel else n
+    return max(1, (n - 1).bit_length()) if CELLS[layer].parallel else n
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ import copy
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from firth.errors import ConfigError, DataError
 from firth.figures.figure import Drawn, Figure
 from firth.figures.gradient_flow import flow_by_distance
 from firth.layers.attention.config import CausalConfig
-from firth.layers.recurrent import Cell, CellKind
+from firth.layers.recurrent import CELLS, Cell, CellKind
 from firth.layers.state import RecurrentState
 from firth.layers.tap import outputs
 from firth.models import (
@@ -44,7 +44,11 @@ from firth.models.sizes import parameters
 Array = npt.NDArray[np.float64]
 Kind = CellKind | Literal["transformer"]
 MOST_TOKENS = 4096  # every step is kept in memory for the backward pass
-KINDS: tuple[Kind, ...] = (*get_args(CellKind), "transformer")
+TRANSFORMER: Kind = "transformer"
+
+
+def model_kinds() -> tuple[Kind, ...]:
+    return (*CELLS.kinds, TRANSFORMER)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +99,7 @@ def flow(network: LanguageModel, ids: npt.NDArray[np.int64], tokens: Sequence[st
 
 
 def compare_flow(
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[Kind] | None = None,
     *,
     length: int = 100,
     size: int = 40_000,
@@ -109,7 +113,7 @@ def compare_flow(
     generator = torch.Generator().manual_seed(seed)
     token_BT = torch.randint(vocab, (texts, length + 1), generator=generator)
     found = {}
-    for kind in kinds:
+    for kind in kinds or model_kinds():
         network = fresh(kind, size, vocab, length, gain, seed)
         state, embedding, gradient = _norms(network.double().eval(), token_BT)
         found[str(kind)] = Flow(("",) * length, state.mean(0)[::-1], embedding.mean(0)[::-1], gradient)

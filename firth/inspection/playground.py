@@ -52,9 +52,7 @@ MaskName = Literal["full", "causal", "strictly_causal", "all_but_self", "window"
 ExampleName = Literal["scores", "roles"]
 StepName = Literal["scores", "scaled", "masked", "weights", "sums", "output"]
 
-SCORES: tuple[ScoreKind, ...] = score.KINDS
 MASKS: tuple[MaskName, ...] = get_args(MaskName)
-POSITIONS: tuple[PositionKind, ...] = position.KINDS
 LIMITED: tuple[MaskName, ...] = ("window", "prefix", "lengths", "documents")  # masks that have a limit
 EXAMPLES: tuple[ExampleName, ...] = get_args(ExampleName)
 STEPS: tuple[StepName, ...] = get_args(StepName)[:-1]  # those of every attention
@@ -93,7 +91,7 @@ class Settings:
     projected: bool = False  # q = W_q x, k = W_k x, v = W_v x, y = W_o o with random matrices; otherwise q = k = v = x
 
     def __post_init__(self) -> None:
-        for name, known in (("score", SCORES), ("mask", MASKS), ("position", POSITIONS)):
+        for name, known in (("score", score.SCORES.kinds), ("mask", MASKS), ("position", position.SCHEMES.kinds)):
             if getattr(self, name) not in known:
                 raise ConfigError(f'{name} is "{getattr(self, name)}"; expected one of {", ".join(known)}')
         for name, least, most in (("limit", 1, None), ("heads", 1, None), ("width", 1, WIDEST), ("seed", 0, None)):
@@ -350,10 +348,10 @@ def _computed(
 ) -> PlaygroundResult:
     H, _, D = q_HQD.shape
     in_sentence = q_start == 0  # the values of a table have no positions
-    scheme = position.position_scheme(settings.position)
+    scheme = position.SCHEMES[settings.position]
     placed = scheme.example(H, D, v_HKE.shape[2] if in_sentence else None, _draw(settings))
     parameters = _score_parameters(settings, H, D) | {name: table.numpy() for name, table in placed.tables.items()}
-    shape = score.score_layer(settings.score).of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
+    shape = score.SCORES[settings.score].of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
     scale = shape.default_scale(D) if settings.scale is None else settings.scale
     q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
     allowed, where = _mask(settings, q_start + q.shape[2]), placed.position
@@ -398,7 +396,7 @@ def _scores(call: Call) -> tuple[Tensor, Tensor]:
 
 
 def _score_parameters(settings: Settings, H: int, D: int) -> dict[str, Array]:
-    examples = score.score_layer(settings.score).examples(H, D)
+    examples = score.SCORES[settings.score].examples(H, D)
     return {name: drawn(name, example.shape, settings.seed) / math.sqrt(example.fan_in) for name, example in examples.items()}
 
 
@@ -429,7 +427,7 @@ def _draw(settings: Settings) -> Draw:
 def _added(x_Td: Array, settings: Settings) -> Array:
     """x_t + p_t, for position schemes that are added to the embedding."""
     T, d = x_Td.shape
-    p_Td = position.position_scheme(settings.position).example_vectors(T, d, _draw(settings))
+    p_Td = position.SCHEMES[settings.position].example_vectors(T, d, _draw(settings))
     return x_Td if p_Td is None else x_Td + p_Td.numpy()
 
 
@@ -511,7 +509,7 @@ def _vector(cell: str) -> list[float] | None:
 
 
 def _equations(settings: Settings, D: int, placed: PositionExample) -> dict[str, str]:
-    compared, bias = score.score_layer(settings.score).equation(placed.key), placed.bias
+    compared, bias = score.SCORES[settings.score].equation(placed.key), placed.bias
     if settings.scale is not None:
         scaled = f"{settings.scale:g} · a{bias}"
     elif settings.score == "scaled_dot":

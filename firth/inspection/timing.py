@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from firth.inspection.cost import HEADS, LAYERS, Costs, Layer, Timing, fitted, operations
+from firth.inspection.cost import HEADS, Costs, Layer, Timing, fitted, layers, operations
 from firth.layers.attention import attend, mask
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.block_config import BlockConfig
@@ -86,9 +86,9 @@ def measured(
     where = torch.device(device)
     axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
     found: list[Timing] = []
-    for number, layer in enumerate(LAYERS):
+    for number, layer in enumerate(layers()):
         for axis, first, last in axes:
-            progress("timing", 2 * number + (axis == "d"), 2 * len(LAYERS))
+            progress("timing", 2 * number + (axis == "d"), 2 * len(layers()))
             found += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
     return Costs(tuple({(one.layer, one.n, one.d): one for one in found}.values()), n, d)
 
@@ -120,8 +120,8 @@ def _of_layer(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -
 
 def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
     x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
-    work = {layer: _built(layer, d, device) for layer in LAYERS}
-    taken: dict[Layer, list[float]] = {layer: [] for layer in LAYERS}
+    work = {layer: _built(layer, d, device) for layer in layers()}
+    taken: dict[Layer, list[float]] = {layer: [] for layer in layers()}
     for _ in range(rounds + 1):
         for layer, run in work.items():
             taken[layer].append(_seconds(run, x_1Td))

@@ -26,7 +26,7 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score import ScoreKind
 from firth.layers.attention.weights import weights
-from firth.layers.recurrent import CellKind, Reset, Trace, cell_class
+from firth.layers.recurrent import CELLS, CellKind, Reset, Trace
 from firth.layers.self_attention import Attend
 from firth.layers.state import RecurrentState, roomy
 
@@ -107,7 +107,7 @@ class AttentiveRecurrent(MemoryAttention):
     ) -> None:
         super().__init__(memory, width, score)
         self.kind, self.inputs, self.width, self.reset = kind, inputs, width, reset
-        self.cell = cell_class(kind)(inputs + memory, width, reset=reset)
+        self.cell = CELLS[kind](inputs + memory, width, reset=reset)
 
     def forward(self, x_BTi: Tensor, memory: Memory, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         """h_BTd, c_BTm and the state after the last step."""

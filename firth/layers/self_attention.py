@@ -14,7 +14,7 @@ from firth.layers import attention
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.config import BASED_SPAN, AttentionConfig, WindowedConfig
-from firth.layers.attention.score import score_layer
+from firth.layers.attention.score import SCORES
 from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.kernels import manual_backward
@@ -63,7 +63,7 @@ class Attend(Tapped):
         self, config: AttentionConfig, head_width: int, tables: LayerTables | None = None, *, reduced: bool = True
     ) -> None:
         super().__init__()
-        self.score_layer, self.tables, self.reduced = score_layer(config.score)(config.heads, head_width), tables, reduced
+        self.score_layer, self.tables, self.reduced = SCORES[config.score](config.heads, head_width), tables, reduced
         self.scale, self.cap = self.score_layer.scale if config.scale is None else config.scale, config.cap
         register(self, self.score_layer.attend_parameters())
         if tables is not None:

@@ -24,7 +24,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
 from firth.layers.cross_attention import Source
-from firth.layers.recurrent import Recurrent, cell_class
+from firth.layers.recurrent import CELLS, Recurrent
 from firth.layers.state import AttentionState, RecurrentState, parted
 from firth.models.caption_config import TransformerCaptionConfig
 from firth.models.decoder import Decoder, vocabulary_output
@@ -170,7 +170,7 @@ class RecurrentDecoder(ConditionalDecoder):
         self.first: nn.Linear | None = None
         if config.attention != "none" or not encoder.recurrent:
             given = width if encoder.recurrent else encoder.memory_width
-            parts = 1 if encoder.recurrent else len(cell_class(config.kind).state)
+            parts = 1 if encoder.recurrent else len(CELLS[config.kind].state)
             self.first = nn.Linear(given, parts * config.depth * width)
         self._add_layers(encoder.memory_width)
 
@@ -220,7 +220,7 @@ class RecurrentDecoder(ConditionalDecoder):
         given_Bm = memory.vector_Bm if last is None else last.h_LBd[-1]
         layers = torch.tanh(self.first(given_Bm)).chunk(self.first.out_features // self.config.width, dim=-1)
         parts = [torch.stack(layers[n : n + depth]) for n in range(0, len(layers), depth)]
-        kept = len(cell_class(self.config.kind).state) - len(parts)
+        kept = len(CELLS[self.config.kind].state) - len(parts)
         return RecurrentState(*parts, *(torch.zeros_like(parts[0]) for _ in range(kept)))
 
     def hidden(self, token_BT: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:  # type: ignore[override]

@@ -14,8 +14,8 @@ from firth.layers.attention.config import AttentionConfig, CausalConfig, Windowe
 from firth.layers.block_config import Biases, BlockConfig
 from firth.layers.feedforward import FeedForwardConfig
 from firth.layers.norm import NormConfig
-from firth.layers.position import SCHEMES, AnyPosition, RotaryConfig, position_scheme
-from firth.layers.recurrent import CellKind, Reset, cell_class
+from firth.layers.position import SCHEMES, AnyPosition, RotaryConfig
+from firth.layers.recurrent import CELLS, CellKind, Reset
 from firth.models.embedding_config import SizedEmbeddingConfig, TransformerEmbeddingConfig
 
 _LARGEST = 1 << 24  # of the dimensions of a model, so that the bytes of a matrix can be counted in 64 bits
@@ -148,7 +148,7 @@ class TransformerSettings(ModelSettings):
             )
         self._check_norms()
         self._check_windows()
-        position_scheme(self.position.kind).check(self)
+        SCHEMES[self.position.kind].check(self)
         family = getattr(self, "family", None)
         if self.position.steady is not None and family != "language":
             raise ConfigError(
@@ -209,7 +209,7 @@ class TransformerSettings(ModelSettings):
 
     @property
     def longest(self) -> int | None:
-        return self.context if position_scheme(self.position.kind).ends else self.position.steady
+        return self.context if SCHEMES[self.position.kind].ends else self.position.steady
 
     def block(self, **more: Any) -> BlockConfig:
         """What determines a block; `more` is what differs between layers."""
@@ -240,7 +240,7 @@ class TransformerConfig(TransformerSettings):
             raise ConfigError(
                 f'model.bias = "qkv" only applies to model.attention.kind = "softmax"; given "{kind}". Remove model.bias.'
             )
-        scheme = position_scheme(self.position.kind)
+        scheme = SCHEMES[self.position.kind]
         if scheme.acts_on_scores or (scheme.turns and kind != "based"):
             places = [one.kind for one in SCHEMES if not one.acts_on_scores and not (one.turns and kind != "based")]
             raise ConfigError(
@@ -301,7 +301,7 @@ def note_kept_hidden(before: Mapping[str, Any], after: Mapping[str, Any], named:
 
 def check_cell(kind: CellKind, *, reset: bool, dropout_weight: bool = False) -> None:
     """Refuse settings that the cell has no place for."""
-    cell = cell_class(kind)
+    cell = CELLS[kind]
     if reset and not cell.has_reset:
         raise ConfigError(f'model.reset only applies to the GRU; model.kind is "{kind}". Remove it.')
     if dropout_weight and not cell.has_hidden_weights:

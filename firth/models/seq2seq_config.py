@@ -8,7 +8,7 @@ from typing import Literal
 from firth.config import renamed, with_old_names
 from firth.errors import ConfigError
 from firth.layers.attention.score import ScoreKind
-from firth.layers.recurrent import CellKind, Reset, cell_class
+from firth.layers.recurrent import CELLS, CellKind, Reset
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, check_cell, check_fraction, check_sizes
 from firth.models.embedding_config import SizedEmbeddingConfig
 
@@ -59,7 +59,7 @@ class RecurrentDecoderConfig(ModelSettings):
     @property
     def decoder_reset(self) -> Reset:
         published = self.attention != "none" and self.decoder == "bahdanau"
-        return self.reset or ("before" if cell_class(self.kind).has_reset and published else "after")
+        return self.reset or ("before" if CELLS[self.kind].has_reset and published else "after")
 
 
 @with_old_names("model")

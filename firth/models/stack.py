@@ -13,7 +13,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.block import Block
 from firth.layers.cross_attention import Source
-from firth.layers.position import LayerPosition, PositionScheme, position_scheme
+from firth.layers.position import SCHEMES, LayerPosition, PositionScheme
 from firth.layers.state import AttentionState
 from firth.models.config import TransformerSettings
 
@@ -34,7 +34,7 @@ class Stack(nn.Module):
         super().__init__()
         if config.context is None:
             raise ConfigError("model.context is missing; a Transformer needs the length of the longest text it processes at once")
-        self.settings, inputs, of_kind = config, config.embedding_width, position_scheme(config.position.kind)
+        self.settings, inputs, of_kind = config, config.embedding_width, SCHEMES[config.position.kind]
         scheme = of_kind.of(config, bidirectional)
         self.position_attribute = scheme.attribute
         self.add_module(scheme.attribute, scheme)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from shell import Firth
 
-from firth.inspection.playground import POSITIONS, SCORES, Settings, of_sentence
+from firth.inspection.playground import Settings, of_sentence
+from firth.layers.attention.score import SCORES
+from firth.layers.position import SCHEMES
 from firth.vectors import WordVectors
 
 
@@ -76,7 +78,7 @@ def test_what_does_not_fit_together_is_refused(firth: Firth) -> None:
 def test_help_names_every_score_and_position(firth: Firth, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     answer = firth("playground", "--help")
-    assert [name for name in (*SCORES, *POSITIONS) if name not in answer.out] == []
+    assert [name for name in (*SCORES.kinds, *SCHEMES.kinds) if name not in answer.out] == []
 
 
 def test_own_matrices_are_read_from_the_command_line_and_from_files(firth: Firth, tmp_path: Path) -> None:

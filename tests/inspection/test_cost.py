@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from firth.errors import ConfigError, DataError
 from firth.inspection import timing
-from firth.inspection.cost import LAYERS, Costs, Layer, Timing, exponent, fitted, operations, steps
+from firth.inspection.cost import Costs, Layer, Timing, exponent, fitted, layers, operations, steps
 from firth.layers.attention import attend
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.block_config import BlockConfig
@@ -23,7 +23,7 @@ SIZES = tuple(64 << n for n in range(7))
 def made(n: int = 64, d: int = 64) -> Costs:
     """Timings that are exactly the counts, a thousand operations a second."""
     sizes = [(length, d) for length in SIZES] + [(n, width) for width in SIZES if width != d]
-    return Costs(tuple(Timing(name, n, d, operations(name, n, d) / 1000) for name in LAYERS for n, d in sizes), n, d)
+    return Costs(tuple(Timing(name, n, d, operations(name, n, d) / 1000) for name in layers() for n, d in sizes), n, d)
 
 
 @pytest.mark.parametrize("layer", ["rnn", "lstm", "gru"])
@@ -53,8 +53,8 @@ def test_an_exponent_is_found_again() -> None:
 
 def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() -> None:
     costs = made()
-    assert costs.layers == LAYERS
-    growth = {name: (costs.growth(name, "n"), costs.growth(name, "d")) for name in LAYERS}
+    assert costs.layers == layers()
+    growth = {name: (costs.growth(name, "n"), costs.growth(name, "d")) for name in layers()}
     for layer in ("rnn", "lstm", "gru"):
         assert growth[layer] == (pytest.approx(1), pytest.approx(2))
     assert growth["attention"] == (pytest.approx(2), pytest.approx(1))
@@ -63,7 +63,7 @@ def test_recurrence_grows_with_n_and_d_squared_attention_with_n_squared_and_d() 
     assert 1 < between < 2
     for layer in ("linear attention", "gated linear attention"):
         assert growth[layer][0] == pytest.approx(1)
-    for name in LAYERS:
+    for name in layers():
         for axis in ("n", "d"):
             fit = costs.fit(name, axis)  # type: ignore[arg-type]
             assert fit is not None
@@ -105,7 +105,7 @@ def test_sizes_grow_until_the_exponent_has_settled_or_a_call_takes_too_long(monk
 
     monkeypatch.setattr(timing, "_of_layer", taken)
     costs = timing.measured(seconds=2.0)
-    for layer in LAYERS:
+    for layer in layers():
         for axis in ("n", "d"):
             fit = costs.fit(layer, axis)  # type: ignore[arg-type]
             assert fit is not None
@@ -138,12 +138,12 @@ def test_timings_that_are_not_there_are_asked_for() -> None:
 
 def test_the_figure_has_both_axes_and_the_table_every_timing() -> None:
     figure = made().figure()
-    assert len(figure.plot.data) == 2 * len(LAYERS)
+    assert len(figure.plot.data) == 2 * len(layers())
     assert figure.plot.data[0].name == "rnn: n^1.00, d^2.00"
     assert figure.plot.data[0].x == SIZES
     assert figure.plot.data[1].x == SIZES
     assert figure.plot.layout.xaxis.type == figure.plot.layout.yaxis2.type == "log"
-    assert len(figure.table.rows) == len(LAYERS) * 2 * len(SIZES)
+    assert len(figure.table.rows) == len(layers()) * 2 * len(SIZES)
     lines = made().text().splitlines()
     assert lines[1].split() == [
         "rnn",

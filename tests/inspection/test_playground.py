@@ -14,9 +14,7 @@ from firth.errors import ConfigError, DataError
 from firth.inspection.playground import (
     MASKS,
     MOST,
-    POSITIONS,
     ROLES,
-    SCORES,
     STEPS,
     Array,
     MaskName,
@@ -27,8 +25,8 @@ from firth.inspection.playground import (
     of_table,
     read_table,
 )
-from firth.layers.attention.score import ScoreKind
-from firth.layers.position import PositionKind
+from firth.layers.attention.score import SCORES, ScoreKind
+from firth.layers.position import SCHEMES, PositionKind
 from firth.oracles import attention as oracle
 from firth.oracles import position as oracle_position
 
@@ -101,8 +99,8 @@ def _assert_as_the_oracle(played: PlaygroundResult, q_start: int) -> None:
         np.testing.assert_allclose(step.values_HQn, expected[step.name], rtol=1e-11, atol=1e-11, err_msg=step.name)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("position", SCHEMES.kinds)
+@pytest.mark.parametrize("score", SCORES.kinds)
 def test_every_step_of_a_sentence_is_the_oracles(score: ScoreKind, position: PositionKind) -> None:
     for mask, (heads, scale) in zip(MASKS, itertools.cycle(((1, None), (2, 0.3))), strict=False):
         settings = Settings(score=score, position=position, mask=mask, limit=3, heads=heads, scale=scale, seed=4)
@@ -113,7 +111,7 @@ def test_every_step_of_a_sentence_is_the_oracles(score: ScoreKind, position: Pos
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_every_step_of_a_table_is_the_oracles(mask: MaskName) -> None:
-    for position in POSITIONS:
+    for position in SCHEMES.kinds:
         settings = Settings(mask=mask, limit=3, position=position, heads=2)
         _assert_as_the_oracle(of_table(ROLES, "Ravi", settings), len(ROLES))
 

@@ -195,7 +195,7 @@ def fast(tokenizer: tokenizers.Tokenizer) -> Any:
 def setting_names(config: Any) -> set[str]:
     """The settings of [model] of a config class, those of its sub-tables with dots, whatever their kind."""
     names: set[str] = set()
-    for name, hint in typing.get_type_hints(config).items():
+    for name, hint in typing.get_type_hints(config, include_extras=True).items():
         inner = {field.name for one in sub_tables(hint) for field in dataclasses.fields(one)}
         names |= {f"{name}.{one}" for one in inner} or {name}
     return names

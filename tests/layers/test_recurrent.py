@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from firth.errors import ConfigError
-from firth.layers.recurrent import CELLS, Cell, CellKind, Recurrent, dropout, dropout_words, torch_cell
+from firth.layers.recurrent import Cell, Recurrent, dropout, dropout_words, torch_cell
 from firth.layers.recurrent.torch_cell import LaidOut
 from firth.layers.state import RecurrentState
 from firth.oracles import recurrent as oracle
@@ -131,10 +131,6 @@ def torchs(layer: Recurrent, length_B: Tensor | None = None) -> Run:
     grads = torch.autograd.grad(loss(y, h, c), [x, *start, *(p for _, p in named)])
     names = ["x", *("h0", "c0")[: len(start)], *(name for name, _ in named)]
     return {"y": y, "h": h} | ({"c": c} if c is not None else {}) | {f"d{n}": g for n, g in zip(names, grads, strict=True)}
-
-
-def test_the_settings_name_every_cell_and_no_other() -> None:
-    assert get_args(CellKind) == tuple(cell.kind for cell in CELLS)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.attention import Kernel, attend, chunked, flex, mask, position, reference, score, sdpa
-from firth.layers.attention import score as score_package
 from firth.layers.attention.call import Call
 from firth.layers.kernels import attention as fused
 from firth.layers.kernels.triton import few_queries
@@ -116,11 +115,6 @@ def test_a_position_that_is_neither_a_bias_nor_shaws_is_refused_by_every_kernel(
             attend(q, q, q, position=Odd(), kernel=kernel)
     with pytest.raises(ConfigError, match=r"no kernel can run this call: Odd is neither a position\.Bias nor position\.Shaw"):
         attend(q, q, q, position=Odd())
-
-
-def test_the_names_of_scores_and_positions_are_those_of_their_tuples() -> None:
-    assert tuple(layer.kind for layer in score_package.LAYERS) == get_args(score_package.ScoreKind) == score_package.KINDS
-    assert tuple(scheme.kind for scheme in position.SCHEMES) == get_args(position.PositionKind) == position.KINDS
 
 
 def test_every_scheme_names_its_oracle() -> None:

@@ -41,8 +41,8 @@ from firth.training.loop import Training
 from firth.training.trainer import StepReport
 
 VOCAB, T, B, HEADS, DEPTH, SPAN = 7, 9, 3, 4, 2, 3
-SCORES = score.KINDS
-POSITIONS = position.KINDS
+SCORES = score.SCORES.kinds
+POSITIONS = position.SCHEMES.kinds
 RELATIVE = ("none", "rotary", "shaw", "t5", "alibi", "disentangled")  # those that know no absolute position
 MASKS: tuple[dict[str, Any], ...] = ({"mask": "causal"}, {"mask": "strictly_causal"}, {"mask": "window", "span": SPAN})
 # Short: distances beyond them occur.

@@ -7,8 +7,8 @@ import pytest
 from browsing import Screenshot, Visit
 
 from firth.api import load
-from firth.inspection.cost import LAYERS
-from firth.inspection.gradient_flow import KINDS, compare_flow
+from firth.inspection.cost import layers
+from firth.inspection.gradient_flow import compare_flow, model_kinds
 from firth.serving.lab.library import RunLibrary
 
 
@@ -17,7 +17,7 @@ def test_gradients_of_fresh_models_against_distance(visit: Visit, screenshot: Sc
     page = visit("#/compare?length=20&size=5000&gain=1.5")
     expected = compare_flow(length=20, size=5000, gain=1.5)
     drawn = {trace["name"]: trace["y"] for trace in page.plot("flow")["data"]}
-    assert tuple(drawn) == KINDS
+    assert tuple(drawn) == model_kinds()
     for name, flow in expected.items():
         np.testing.assert_allclose(drawn[name], flow.state / flow.state[0], rtol=1e-6)
     screenshot(page, "compare")
@@ -26,7 +26,7 @@ def test_gradients_of_fresh_models_against_distance(visit: Visit, screenshot: Sc
 @pytest.mark.long
 def test_time_against_n_and_d(visit: Visit) -> None:
     page = visit("#/compare?look=cost&longest=128&widest=64")
-    assert {row[0] for row in page.table("cost")} == set(LAYERS)
+    assert {row[0] for row in page.table("cost")} == set(layers())
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from in_context_tables import linear_table, swap_table
 from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import Figure
-from firth.inspection.cost import LAYERS
+from firth.inspection.cost import layers
 from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -103,7 +103,7 @@ def test_fresh_models_are_compared_as_compare_flow_does() -> None:
 
 def test_every_layer_is_timed_and_may_be_cancelled() -> None:
     result = ask(compare.cost, RunLibrary(), longest=128, widest=64)
-    assert {row[0] for row in result.figures["cost"].table.rows} == set(LAYERS)
+    assert {row[0] for row in result.figures["cost"].table.rows} == set(layers())
     told: list[str] = []
 
     def impatient(what: str, done: int, total: int) -> None:

@@ -1,13 +1,14 @@
 """Position schemes: how a Transformer knows where a token stands. One file per scheme holds its equation, the places where it
 acts (scheme.py), its parameters, and its settings with their defaults and checks.
 
-To add a scheme, write such a file with a `PositionScheme` and its settings, and list both below.
+To add a scheme, write such a file with a `PositionScheme` and its settings, and list the scheme below.
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated
 
+from firth.ideas import Ideas
 from firth.layers.position.alibi import ALiBi, ALiBiConfig, Slopes, alibi
 from firth.layers.position.disentangled import Disentangled, DisentangledConfig, DisentangledScheme, disentangled
 from firth.layers.position.frequencies import angles
@@ -29,39 +30,26 @@ from firth.layers.position.shaw import Shaw, ShawConfig, ShawScheme, shaw
 from firth.layers.position.sinusoidal import Sinusoidal, SinusoidalConfig, sinusoid
 from firth.layers.position.t5 import Buckets, Distances, T5Config, buckets
 
-SCHEMES: tuple[type[PositionScheme], ...] = (
-    NoPosition,
-    Learned,
-    Sinusoidal,
-    Rotary,
-    ShawScheme,
-    Distances,
-    Slopes,
-    DisentangledScheme,
-    LearnedAndDistances,
+SCHEMES: Ideas[type[PositionScheme]] = Ideas(
+    "position scheme",
+    PositionScheme,
+    (
+        NoPosition,
+        Learned,
+        Sinusoidal,
+        Rotary,
+        ShawScheme,
+        Distances,
+        Slopes,
+        DisentangledScheme,
+        LearnedAndDistances,
+    ),
 )
-AnyPosition = (
-    NoPositionConfig
-    | LearnedConfig
-    | SinusoidalConfig
-    | RotaryConfig
-    | ShawConfig
-    | T5Config
-    | ALiBiConfig
-    | DisentangledConfig
-    | LearnedT5Config
-)  # the table [model.position]
-# The kinds of SCHEMES, in their order.
-PositionKind = Literal["none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled", "learned_t5"]
-KINDS: tuple[PositionKind, ...] = get_args(PositionKind)
-
-
-def position_scheme(kind: str) -> type[PositionScheme]:
-    return next(scheme for scheme in SCHEMES if scheme.kind == kind)
+PositionKind = Annotated[str, SCHEMES]
+AnyPosition = Annotated[PositionConfig, SCHEMES]  # the table [model.position]
 
 
 __all__ = [
-    "KINDS",
     "SCHEMES",
     "ALiBi",
     "ALiBiConfig",
@@ -102,7 +90,6 @@ __all__ = [
     "buckets",
     "disentangled",
     "partial_order",
-    "position_scheme",
     "rotary",
     "rotate",
     "shaw",

@@ -47,6 +47,9 @@ class Slopes(PositionScheme):
     """ALiBi of a model; its slopes are not saved."""
 
     kind = "alibi"
+    label = "ALiBi"
+    about = "A score falls with the distance, at a slope of its head (Press et al. 2022)."
+    latex = r"s_{ts} - m_h \, |t - s|"
     Config = ALiBiConfig
     acts_on_scores = True
     oracle = "alibi"

@@ -160,6 +160,9 @@ class DisentangledConfig(PositionConfig):
 
 class DisentangledScheme(PositionScheme):
     kind = "disentangled"
+    label = "disentangled (DeBERTa)"
+    about = "A word's content and its distance are compared separately (He et al. 2021)."
+    latex = r"q^\top k + q^\top a^K_r + k^\top a^Q_r"
     Config = DisentangledConfig
     acts_on_scores = True
     attribute = "relative"

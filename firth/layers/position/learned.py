@@ -21,6 +21,8 @@ class LearnedConfig(PositionConfig):
 
 class Learned(AddedPosition):
     kind = "learned"
+    about = "One trained vector per position, added to the embedding (Gehring et al. 2017)."
+    latex = r"x_t + e_t"
     Config: ClassVar[type[PositionConfig]] = LearnedConfig
     ends = True
 

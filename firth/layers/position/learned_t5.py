@@ -29,6 +29,9 @@ class LearnedAndDistances(Learned):
     """The table of buckets starts at zero, as in T5."""
 
     kind = "learned_t5"
+    label = "learned, with T5 bias (MPNet)"
+    about = "Learned positions on the embedding and T5's bias on the scores (Song et al. 2020)."
+    latex = r"x_t + e_t, \quad s_{ts} + b_{\mathrm{bucket}(s-t),\,h}"
     Config = LearnedT5Config
     acts_on_scores = True
     oracle = "buckets"

@@ -17,5 +17,6 @@ class NoPositionConfig(PositionConfig):
 
 class NoPosition(PositionScheme):
     kind = "none"
+    about = "No positions: only the mask tells the order of tokens."
     Config = NoPositionConfig
     oracle = "ABSENT"

@@ -79,6 +79,8 @@ class Rotary(PositionScheme):
     """The rotations as a table that grows when needed; it is not saved."""
 
     kind = "rotary"
+    about = "Queries and keys turn by an angle that grows with the position (Su et al. 2021)."
+    latex = r"R_t q \cdot R_s k = q \cdot R_{s-t} k"
     Config = RotaryConfig
     oracle = "rotary"
     turns = True

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from firth.config import SubTable
 from firth.errors import ConfigError
+from firth.ideas import Idea
 from firth.layers.position.relative import Relative
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ class LayerTables(Protocol):
     def relative(self, attend: Any) -> Relative: ...
 
 
-class PositionScheme(nn.Module):
-    kind: ClassVar[str]
+class PositionScheme(Idea, nn.Module):
     Config: ClassVar[type[PositionConfig]]  # its settings
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation

@@ -101,6 +101,9 @@ class ShawConfig(PositionConfig):
 
 class ShawScheme(PositionScheme):
     kind = "shaw"
+    label = "relative (Shaw)"
+    about = "A trained vector per distance, added to keys and values (Shaw et al. 2018)."
+    latex = r"q^\top (k + a^K_{s-t}), \quad v + a^V_{s-t}"
     Config = ShawConfig
     acts_on_scores = True
     oracle = "shaw"

@@ -51,6 +51,8 @@ class Sinusoidal(AddedPosition):
     """The sinusoid as a table that grows when needed; it is not saved."""
 
     kind = "sinusoidal"
+    about = "Sines and cosines of the position, added to the embedding (Vaswani et al. 2017)."
+    latex = r"x_t + (\sin \omega_0 t, \cos \omega_0 t, \ldots)"
     Config = SinusoidalConfig
     scales_embedding = True  # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid
     oracle = "sinusoid"

@@ -123,6 +123,9 @@ class Distances(PositionScheme):
     """T5's table of a model: one for all layers, or, if `per_layer`, one in each (Chung et al. 2023). It starts at zero."""
 
     kind = "t5"
+    label = "T5 bias"
+    about = "A trained number per range of distances, added to the score (Raffel et al. 2020)."
+    latex = r"s_{ts} + b_{\mathrm{bucket}(s-t),\,h}"
     Config = T5Config
     acts_on_scores = True
     attribute = "relative"

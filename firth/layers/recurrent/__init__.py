@@ -1,17 +1,18 @@
 """Recurrent layers, one file per cell. Each cell is written twice: as equations to read (`step`), and as a fast path; tests hold
-the two equal. To add a cell, write its file and name it in CELLS and CellKind.
+the two equal. To add a cell, write its file and add it to CELLS.
 
 Letters: B batch, T time, i input width, d width, L layers × directions, D directions.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, cat, nn
 
 from firth.errors import ConfigError
+from firth.ideas import Ideas
 from firth.layers.recurrent.cell import Cell, Reset, State, Trace, Weights
 from firth.layers.recurrent.dropout import dropout, dropout_words
 from firth.layers.recurrent.gru import GRU
@@ -30,22 +31,14 @@ __all__ = [
     "State",
     "Trace",
     "Weights",
-    "cell_class",
     "dropout",
     "dropout_words",
 ]
 
-CellKind = Literal["rnn", "lstm", "gru", "mingru"]
-CELLS: tuple[type[Cell], ...] = (RNN, LSTM, GRU, MinGRU)
+CELLS: Ideas[type[Cell]] = Ideas("recurrent cell", Cell, (RNN, LSTM, GRU, MinGRU))
+CellKind = Annotated[str, CELLS]
 
 RecurrentKernel = Literal["auto", "fused", "cells"]
-
-
-def cell_class(kind: str) -> type[Cell]:
-    for cell in CELLS:
-        if cell.kind == kind:
-            return cell
-    raise ConfigError(f'unknown cell "{kind}"; choose one of: {", ".join(cell.kind for cell in CELLS)}')
 
 
 class Recurrent(nn.Module):
@@ -70,7 +63,7 @@ class Recurrent(nn.Module):
         self.kind, self.width, self.reset = kind, width, reset
         self.dropout, self.dropout_weight, self.dropout_locked = dropout, dropout_weight, dropout_locked
         self.directions = 2 if bidirectional else 1
-        self.cell = cell_class(kind)
+        self.cell = CELLS[kind]
         self.layers = nn.ModuleList(
             self.cell(inputs if n == 0 else width * self.directions, width, bidirectional=bidirectional, reset=reset)
             for n in range(depth)

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.ideas import Idea
+
 if TYPE_CHECKING:
     from firth.layers.quantised import Quantisation
 
@@ -38,13 +40,12 @@ class Weights(NamedTuple):
         return F.linear(h_Bd, self.hidden_gd, self.hidden_bias_g)
 
 
-class Cell(nn.Module, ABC):
+class Cell(Idea, nn.Module, ABC):
     """One recurrent layer, in one direction or two, with its parameters.
 
     A subclass declares its gates and its state, writes `step`, and creates the parameters that `weights` returns. It may add
     a fast path (`fused`) and its own initial weights (`draw`). To make it known, add it to CELLS in __init__.py."""
 
-    kind: ClassVar[str]
     gates: ClassVar[tuple[str, ...]]  # in the order in which W stacks them
     state: ClassVar[tuple[str, ...]] = ("h",)
     has_reset: ClassVar[bool] = False  # whether model.reset applies

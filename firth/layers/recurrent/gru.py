@@ -16,6 +16,9 @@ class GRU(TorchCell, nn.GRU):
     reset="before"  n = tanh(W x + b + U(r⊙h) + b')    as published."""
 
     kind = "gru"
+    label = "GRU"
+    about = "Two gates, and no state besides h (Cho et al. 2014)."
+    latex = r"h_t = (1 - z) \odot n + z \odot h_{t-1}"
     gates = ("reset", "update", "candidate")
     has_reset = True
     kernel = staticmethod(torch.gru)

@@ -13,6 +13,9 @@ class LSTM(TorchCell, nn.LSTM):
     """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), c' = f⊙c + i⊙g, h' = o⊙tanh(c')."""
 
     kind = "lstm"
+    label = "LSTM"
+    about = "Gates and a cell state, which carry gradients far (Hochreiter & Schmidhuber 1997)."
+    latex = r"c_t = f \odot c_{t-1} + i \odot g, \quad h_t = o \odot \tanh(c_t)"
     gates = ("input", "forget", "candidate", "output")
     state = ("h", "c")
     kernel = staticmethod(torch.lstm)

@@ -25,6 +25,9 @@ class MinGRU(Cell):
     """W stacks z and h̃. There is no U: no gate depends on h."""
 
     kind = "mingru"
+    label = "minGRU"
+    about = "A GRU whose gates do not depend on the state, so that training is parallel (Feng et al. 2024)."
+    latex = r"h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \tilde h_t"
     gates = ("update", "candidate")
     has_hidden_weights = False
     parallel = True

@@ -13,6 +13,9 @@ class RNN(TorchCell, nn.RNN):
     """h' = tanh(W x + U h + b)."""
 
     kind = "rnn"
+    label = "RNN"
+    about = "The simple recurrent network (Elman 1990)."
+    latex = r"h_t = \tanh(W x_t + U h_{t-1} + b)"
     gates = ("h",)
     kernel = staticmethod(torch.rnn_tanh)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from firth.ideas import Ideas
 from firth.progress import Progress
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
@@ -53,6 +54,11 @@ def choices(values: Iterable[str], labels: Mapping[str, str] | None = None) -> t
     """One Choice for each value. A value without a label is shown as a phrase: scaled_dot → "scaled dot"."""
     known = labels or {}
     return tuple(Choice(value, known.get(value, value.replace("_", " "))) for value in values)
+
+
+def ideas(collection: Ideas[Any]) -> tuple[Choice, ...]:
+    """One Choice for each kind of a sort of ideas."""
+    return tuple(Choice(idea.kind, idea.title(), {"about": idea.about}) for idea in collection)
 
 
 def named(names: Iterable[str]) -> tuple[Choice, ...]:

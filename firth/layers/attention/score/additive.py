@@ -58,6 +58,9 @@ class AdditiveLayer(ScoreLayer):
     """W_q and W_k are the projections of the layer, so w is the only parameter here."""
 
     kind = "additive"
+    label = "additive (Bahdanau)"
+    about = "A small network compares q and k (Bahdanau et al. 2015)."
+    latex = r"w^\top \tanh(W_q^\top q + W_k^\top k)"
 
     def attend_parameters(self) -> dict[str, Shape]:
         return {"w_HA": (self.heads, self.width)}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
+from firth.ideas import Idea
 
 Shape = tuple[int, ...]
 
@@ -48,14 +49,13 @@ class Example(NamedTuple):
     fan_in: int = 1
 
 
-class ScoreLayer(ABC):
+class ScoreLayer(Idea, ABC):
     """A score inside an attention layer of H heads of width D, with its parameters and their initialisation.
 
     The parameters are registered on the layer itself or on its `Attend`, because checkpoints know them by those names:
     `blocks.0.attention.M_HDD`, `blocks.0.attention.attend.w_HA`. A score that changes q or k alone (`reduces`) does so before
     positions turn them and before keys are cached."""
 
-    kind: ClassVar[str]
     reduces: ClassVar[bool] = False
 
     def __init__(self, heads: int, width: int) -> None:

@@ -34,6 +34,8 @@ class BilinearLayer(ScoreLayer):
     """M is applied before positions turn q: (R_t Mᵀq)·(R_s k) depends on s − t alone, (R_t q)ᵀ M (R_s k) does not."""
 
     kind = "bilinear"
+    about = "A dot product through a learned matrix (Luong et al. 2015)."
+    latex = r"q^\top M k"
     reduces = True
 
     def layer_parameters(self) -> dict[str, Shape]:

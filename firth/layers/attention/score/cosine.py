@@ -52,6 +52,8 @@ class CosineLayer(ScoreLayer):
     """q and k are normalised before positions turn them, and keys before they are cached: once each."""
 
     kind = "cosine"
+    about = "The cosine of q and k, times a learned temperature (Henry et al. 2020)."
+    latex = r"\tau_h \, \frac{q^\top k}{\lVert q \rVert \lVert k \rVert}"
     reduces = True
 
     def attend_parameters(self) -> dict[str, Shape]:

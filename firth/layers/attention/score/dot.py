@@ -33,6 +33,9 @@ DOT = Dot(scaled=False)
 
 class DotLayer(ScoreLayer):
     kind = "dot"
+    label = "dot product"
+    about = "q · k (Luong et al. 2015)."
+    latex = r"q^\top k"
 
     def score(self, attend: Any) -> Score:
         return DOT
@@ -48,6 +51,9 @@ class DotLayer(ScoreLayer):
 
 class ScaledDotLayer(ScoreLayer):
     kind = "scaled_dot"
+    label = "scaled dot product"
+    about = "q · k divided by the root of its width, the default (Vaswani et al. 2017)."
+    latex = r"q^\top k / \sqrt{D}"
 
     @property
     def scale(self) -> float:

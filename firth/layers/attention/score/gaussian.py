@@ -28,6 +28,9 @@ GAUSSIAN = Gaussian()
 
 class GaussianLayer(ScoreLayer):
     kind = "gaussian"
+    label = "Gaussian"
+    about = "How close k is to q: attention as kernel regression."
+    latex = r"-\tfrac{1}{2} \lVert q - k \rVert^2"
 
     def score(self, attend: Any) -> Score:
         return GAUSSIAN

@@ -6,20 +6,22 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, DataError
 from firth.experiments.describe import describe_recipe
 from firth.figures.counting import parameters, short
 from firth.figures.training import training_curves
-from firth.layers.recurrent import CellKind
+from firth.layers.attention.score import SCORES
+from firth.layers.position import SCHEMES
+from firth.layers.recurrent import CELLS
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import LONGEST, ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, choices, named
+from firth.serving.lab.room import Choice, Example, Room, choices, ideas, named
 from firth.serving.lab.rooms.describe import totals
-from firth.serving.lab.rooms.playground import MASK_LABELS, POSITION_LABELS, SCORE_LABELS
+from firth.serving.lab.rooms.playground import MASK_LABELS
 from firth.serving.lab.run_facts import RunFacts
 from firth.serving.lab.starters import STARTERS
 from firth.serving.lab.trainings import RunTraining
@@ -30,15 +32,12 @@ if TYPE_CHECKING:
 
     from firth.api import Recipe
 
+TRANSFORMER = "transformer"
 MOST_PARAMETERS = 2_000_000
 MOST_STEPS = 2_000
-KINDS: tuple[str, ...] = ("transformer", *get_args(CellKind))
-SCORES = ("scaled_dot", "dot", "additive", "bilinear", "gaussian")
-POSITIONS = ("rotary", "learned", "sinusoidal", "alibi", "none")
 MASKS = ("causal", "strictly_causal", "window")
 TOKENS = {"char": "characters", "word": "words"}
 GRAMMAR, PASTED = "grammar", "pasted"
-_KIND_LABELS = {"transformer": "Transformer", "rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "mingru": "minGRU"}
 
 
 def sentences(count: int = 600) -> str:
@@ -188,22 +187,22 @@ def _recipe(request: ViewRequest, library: RunLibrary) -> Recipe:
 
 def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
     """The settings as a recipe: only what differs from firth's defaults, and what the room bounds."""
-    kind = request.choice("kind", KINDS, KINDS[0])
+    kind = request.choice("kind", (TRANSFORMER, *CELLS.kinds), TRANSFORMER)
     model: dict[str, Any] = {
         "family": "language",
         "kind": kind,
         "width": request.number("width", int, 64, least=1, most=512),
         "depth": request.number("depth", int, 2, least=1, most=12),
     }
-    if kind == "transformer":
+    if kind == TRANSFORMER:
         attention: dict[str, Any] = {
             "heads": request.number("heads", int, 4, least=1, most=16),
-            "score": request.choice("score", SCORES, SCORES[0]),
+            "score": request.choice("score", SCORES.kinds, "scaled_dot"),
             "mask": request.choice("mask", MASKS, MASKS[0]),
         }
         if attention["mask"] == "window":
             attention["span"] = request.number("span", int, 8, least=1, most=256)
-        model |= {"attention": attention, "position": {"kind": request.choice("position", POSITIONS, POSITIONS[0])}}
+        model |= {"attention": attention, "position": {"kind": request.choice("position", SCHEMES.kinds, "rotary")}}
     steps = request.number("steps", int, 300, least=1, most=MOST_STEPS)
     return {
         "summary": "a model built in the lab",
@@ -239,14 +238,18 @@ def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
 
 def _controls(kind: str) -> list[str]:
     """The controls that only some kinds have."""
-    return ["heads", "score", "position", "mask"] if kind == "transformer" else []
+    return ["heads", "score", "position", "mask"] if kind == TRANSFORMER else []
+
+
+def _kinds() -> tuple[Choice, ...]:
+    return Choice(TRANSFORMER, "Transformer"), *ideas(CELLS)
 
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     return {
-        "kind": tuple(replace(one, facts={"controls": _controls(one.value)}) for one in choices(KINDS, _KIND_LABELS)),
-        "score": choices(SCORES, SCORE_LABELS),
-        "position": choices(POSITIONS, POSITION_LABELS),
+        "kind": tuple(replace(one, facts={"controls": _controls(one.value)}) for one in _kinds()),
+        "score": ideas(SCORES),
+        "position": ideas(SCHEMES),
         "mask": tuple(replace(one, facts={"spans": one.value == "window"}) for one in choices(MASKS, MASK_LABELS)),
         "tokens": choices(TOKENS, TOKENS),
         "source": (

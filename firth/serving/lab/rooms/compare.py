@@ -11,7 +11,7 @@ from firth.evaluation.translation import LengthBucket
 from firth.figures.figure import COLOURS
 from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import score_by_length
-from firth.inspection.gradient_flow import KINDS, Flow, compare_flow, flows_figure
+from firth.inspection.gradient_flow import Flow, compare_flow, flows_figure, model_kinds
 from firth.inspection.timing import measured
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
@@ -33,8 +33,8 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         "seed": request.number("seed", int, 0, least=0),
     }
     found: dict[str, Flow] = {}
-    for n, kind in enumerate(KINDS):
-        progress(f"gradient of the {kind}", n, len(KINDS))
+    for n, kind in enumerate(kinds := model_kinds()):
+        progress(f"gradient of the {kind}", n, len(kinds))
         found |= compare_flow([kind], **given)
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
     python = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from firth.inspection.own_matrices import read_matrices
 from firth.inspection.playground import (
@@ -12,9 +12,7 @@ from firth.inspection.playground import (
     MASKS,
     NAME,
     OUTPUT,
-    POSITIONS,
     ROLES,
-    SCORES,
     STEPS,
     MaskName,
     PlaygroundResult,
@@ -24,15 +22,13 @@ from firth.inspection.playground import (
     of_table,
     read_table,
 )
+from firth.layers.attention.score import SCORES
+from firth.layers.position import SCHEMES
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, choices, named
-
-if TYPE_CHECKING:
-    from firth.layers.attention.score import ScoreKind
-    from firth.layers.position import PositionKind
+from firth.serving.lab.room import Choice, Example, Room, choices, ideas, named
 
 TABLE = "\n".join(f"{name} → {role}" for name, role in ROLES)
 MATRICES = "X = 1 0; 0 1\nW_q = 2 0; 0 2\nW_k = 0 1; 1 0\nW_v = 1 1; 0 1\nW_o = 1 0; 0 1"
@@ -45,13 +41,6 @@ _INPUT = {
     "table": Choice("table", "your own table of keys and values", {"controls": ["table", "query", "vectors"]}),
 }
 USUAL = Settings()
-SCORE_LABELS = {
-    "scaled_dot": "scaled dot product",
-    "dot": "dot product",
-    "gaussian": "Gaussian",
-    "bilinear": "bilinear",
-    "additive": "additive (Bahdanau)",
-}
 MASK_LABELS = {
     "full": "none: every token attends to every token",
     "causal": "causal",
@@ -61,13 +50,6 @@ MASK_LABELS = {
     "prefix": "prefix",
     "lengths": "padding",
     "documents": "separate documents",
-}
-POSITION_LABELS = {
-    "shaw": "relative (Shaw)",
-    "t5": "T5 bias",
-    "alibi": "ALiBi",
-    "disentangled": "disentangled (DeBERTa)",
-    "learned_t5": "learned, with T5 bias (MPNet)",
 }
 _STEPS = {
     "scores": "Scores",
@@ -107,10 +89,10 @@ def steps(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 def _settings(request: ViewRequest) -> Settings:
     scale = request.text("scale", "", most=40).strip()
     return Settings(
-        score=cast("ScoreKind", request.choice("score", SCORES, USUAL.score)),
+        score=request.choice("score", SCORES.kinds, USUAL.score),
         mask=cast(MaskName, request.choice("mask", MASKS, USUAL.mask)),
         limit=request.number("limit", int, USUAL.limit, least=1),
-        position=cast("PositionKind", request.choice("position", POSITIONS, USUAL.position)),
+        position=request.choice("position", SCHEMES.kinds, USUAL.position),
         scale=request.number("scale", float) if scale else None,
         heads=request.number("heads", int, USUAL.heads, least=1),
         width=request.number("width", int, USUAL.width, least=1),
@@ -147,9 +129,9 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     masks = (replace(one, facts={"limited": one.value in WITH_LIMIT}) for one in choices(MASKS, MASK_LABELS))
     return {
         "of": tuple(_INPUT.get(name, Choice(name, name, {"controls": []})) for name in INPUTS),
-        "score": choices(SCORES, SCORE_LABELS),
+        "score": ideas(SCORES),
         "mask": tuple(masks),
-        "position": choices(POSITIONS, POSITION_LABELS),
+        "position": ideas(SCHEMES),
         "vectors": (Choice("", "none: random vectors for a sentence, spelling for a table"), *named(library.vectors)),
         "steps": choices((*STEPS, OUTPUT), _STEPS),
     }

@@ -1,0 +1,223 @@
+"""Ideas: whatever comes in several kinds, such as attention scores, recurrent cells, sampling filters and optimisers.
+
+Each sort of idea has a base class and one `Ideas`, the collection of its kinds. A recipe names a kind; help, documentation, the
+lab and error messages list the collection. Ideas from a user's own file (`use`) or from an installed package (entry points of the
+group "firth.ideas") join the same collections. Nothing else runs code: a recipe or a run only says which file it needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from firth.errors import ConfigError, did_you_mean, option
+
+T = TypeVar("T")
+GROUP = "firth.ideas"  # of entry points
+VARIABLE = "FIRTH_USE"  # environment variable with the files in use, so that the processes that firth starts have them, too
+
+
+class Idea:
+    """What every idea says about itself."""
+
+    kind: ClassVar[str]  # its name in recipes
+    label: ClassVar[str] = ""  # its name in pictures and lists; if empty, the kind
+    about: ClassVar[str] = ""  # one line: what it does
+    latex: ClassVar[str] = ""  # its equation
+    uses: ClassVar[tuple[str, ...]] = ()  # settings of its table that only some kinds have
+
+    @classmethod
+    def title(cls) -> str:
+        return cls.label or cls.kind.replace("_", " ")
+
+
+class Origin(NamedTuple):
+    """Where ideas come from that firth does not ship: a file with its hash, or a package with its version."""
+
+    name: str
+    version: str
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Ideas(Generic[T]):
+    """The kinds of one sort of idea: those that firth ships, in their order, then those that joined."""
+
+    def __init__(
+        self,
+        sort: str,
+        base: type,
+        shipped: Iterable[T] = (),
+        *,
+        listed_in: str | None = None,
+        joined: Callable[[T], None] = lambda idea: None,
+        left: Callable[[T], None] = lambda idea: None,
+    ) -> None:
+        """`sort` names the sort in messages. `listed_in`: the module that calls `ship`, imported when the kinds are needed.
+        `joined` and `left` are called with an idea from outside."""
+        self.sort, self.base, self._listed_in, self._joined, self._left = sort, base, listed_in, joined, left
+        self._of: dict[str, T] = {}
+        self._origins: dict[str, Origin] = {}
+        self.ship(*shipped)
+        _COLLECTIONS.append(self)
+
+    def ship(self, *ideas: T) -> None:
+        """List the ideas that come with firth."""
+        self._of.update({_kind(idea): idea for idea in ideas})
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        if self._listed_in is not None:
+            importlib.import_module(self._listed_in)
+        return tuple(self._of)
+
+    @property
+    def shipped_kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind in self.kinds if kind not in self._origins)
+
+    def __iter__(self) -> Iterator[T]:
+        return (self._of[kind] for kind in self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self.kinds
+
+    def __getitem__(self, kind: str) -> T:
+        if kind not in self:
+            raise ConfigError(f'there is no {self.sort} "{kind}"; choose one of: {", ".join(self.kinds)}.{self.near(kind)}')
+        return self._of[kind]
+
+    def near(self, kind: str) -> str:
+        return did_you_mean(kind, self.kinds, listed=False)
+
+    def origin(self, kind: str) -> Origin | None:
+        """Where an idea comes from; None if firth ships it."""
+        return self._origins.get(kind)
+
+    def tables(self) -> tuple[Any, ...]:
+        """The config class of each kind, for sorts whose kinds have settings of their own."""
+        ideas: Iterator[Any] = iter(self)
+        return tuple(idea.Config for idea in ideas)
+
+    def join(self, idea: T, origin: Origin) -> None:
+        kind = _kind(idea)
+        if kind in self:
+            there = self.origin(kind)
+            raise ConfigError(
+                f'{origin.name} defines the {self.sort} "{kind}", which {there.name if there else "firth"} already has. '
+                "Choose another name."
+            )
+        self._of[kind], self._origins[kind] = idea, origin
+        self._joined(idea)
+
+    def leave(self, origin: Origin) -> None:
+        """Remove the ideas of a file, whose new version replaces them."""
+        for kind in [kind for kind, one in self._origins.items() if one == origin]:
+            self._left(self._of.pop(kind))
+            del self._origins[kind]
+
+    def defined_in(self, module: ModuleType) -> list[T]:
+        """The ideas of this sort that a module defines: classes derived from the base, or objects of it."""
+        return [value for value in vars(module).values() if self._is_new_class(value, module) or self._is_new_object(value)]
+
+    def _is_new_class(self, value: Any, module: ModuleType) -> bool:
+        named = inspect.isclass(value) and issubclass(value, self.base) and value.__module__ == module.__name__
+        return named and not inspect.isabstract(value) and isinstance(_kind(value), str)
+
+    def _is_new_object(self, value: Any) -> bool:
+        return isinstance(value, self.base) and not any(value is one for one in self._of.values())
+
+
+_COLLECTIONS: list[Ideas[Any]] = []
+changed: list[Callable[[], None]] = []  # called after ideas joined or left, by modules that keep what they derive from them
+_used: dict[Path | str, Origin] = {}  # files, and entry points by their names
+
+
+def _kind(idea: Any) -> Any:
+    return getattr(idea, "kind", None) or getattr(idea, "name", None)
+
+
+def use(file: str | Path) -> None:
+    """Run a Python file of your own and add the ideas that it defines: classes derived from the bases of firth's own, such as
+    `firth.layers.attention.score.ScoreLayer`. After a change of the file, its new ideas replace the old ones."""
+    path = Path(file).expanduser().resolve()
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}. Give the path of a Python file to {_ASKING}.") from error
+    origin = Origin(path.name, f"sha256:{hashlib.sha256(source).hexdigest()}", path)
+    if _used.get(path) == origin:
+        return
+    for collection in _COLLECTIONS if path in _used else ():
+        collection.leave(_used[path])
+    _used.pop(path, None)
+    module = ModuleType(f"firth_ideas_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{path.name} could not be run: {type(error).__name__}: {error}{_line(error, path)}") from error
+    if not _join(module, origin):
+        bases = ", ".join(sorted(collection.base.__name__ for collection in _COLLECTIONS))
+        raise ConfigError(f"{path.name} defines no idea. Derive a class from one of: {bases}.")
+    _used[path] = origin
+    os.environ[VARIABLE] = os.pathsep.join(str(one) for one in _used if isinstance(one, Path))
+
+
+def use_installed() -> None:
+    """Add the ideas of installed packages and of the files named in the environment variable FIRTH_USE, once."""
+    for point in metadata.entry_points(group=GROUP):
+        if point.value not in _used:
+            package = point.dist
+            origin = Origin(package.name if package else point.name, package.version if package else "")
+            _used[point.value] = origin
+            try:
+                _join(point.load(), origin)
+            except Exception as error:  # of a package that has nothing to do with this run, perhaps
+                warnings.warn(f"the ideas of {origin} could not be loaded: {type(error).__name__}: {error}", stacklevel=2)
+    for file in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        use(file)
+
+
+def in_use() -> tuple[Origin, ...]:
+    return tuple(_used.values())
+
+
+_ASKING = option("firth.use(…)", "--use")
+
+
+def _join(module: ModuleType, origin: Origin) -> int:
+    found = [(collection, idea) for collection in list(_COLLECTIONS) for idea in collection.defined_in(module)]
+    for collection, idea in found:
+        collection.join(idea, origin)
+    for forget in changed:
+        forget()
+    return len(found)
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """The line of the file at which it failed."""
+    if isinstance(error, SyntaxError):
+        return ""  # says it itself
+    lines, trace = [], error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f" (line {lines[-1]})" if lines else ""
