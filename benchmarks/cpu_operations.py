@@ -20,9 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.activation import _plain_swiglu, swiglu
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.block_config import BlockConfig
-from firth.layers.feedforward import _plain_swiglu, swiglu
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary
 from firth.layers.self_attention import SelfAttention, _plain_split

@@ -96,9 +96,10 @@ class Ideas(Generic[T]):
         return kind in self.kinds
 
     def __getitem__(self, kind: str) -> T:
-        if kind not in self:
+        idea = self._of.get(kind)  # first, because fast paths ask in every step
+        if idea is None and kind not in self.kinds:
             raise ConfigError(f'there is no {self.sort} "{kind}"; choose one of: {", ".join(self.kinds)}.{self.near(kind)}')
-        return self._of[kind]
+        return self._of[kind] if idea is None else idea
 
     def near(self, kind: str) -> str:
         return did_you_mean(kind, self.kinds, listed=False)

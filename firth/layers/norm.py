@@ -1,10 +1,13 @@
-"""Normalisation over the last axis. Letters: n stands for any leading axes, d for the last."""
+"""Normalisation over the last axis. To add a norm, write a class with `make` and add it to NORMS.
+
+Letters: n stands for any leading axes, d for the last."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +15,58 @@ from torch import Tensor, nn
 
 from firth.config import SubTable, renamed
 from firth.errors import ConfigError
+from firth.ideas import Idea, Ideas
 from firth.layers.hook_free import Direct
 from firth.layers.kernels import manual_backward
 
-NormKind = Literal["layer", "rms"]
 Placement = Literal["pre", "post", "sandwich", "after"]
 EPS = 1e-5  # if a recipe gives none
+
+
+class Norm(Idea, ABC):
+    """A kind of norm, which makes the modules that a model has in many places."""
+
+    has_bias: ClassVar[bool] = False
+
+    @staticmethod
+    @abstractmethod
+    def make(width: int, bias: bool, eps: float) -> nn.Module:
+        """A norm of vectors of this width; `bias` only where the kind has one."""
+
+
+class LayerNorm(Norm):
+    """(x − E[x]) / √(Var[x] + ε) · γ + β  with the biased variance and ε inside the root (Ba et al. 2016)."""
+
+    kind = "layer"
+    label = "LayerNorm"
+    about = "Subtracts the mean and divides by the standard deviation (Ba et al. 2016)."
+    latex = r"\frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} \odot \gamma + \beta"
+    has_bias = True
+
+    @staticmethod
+    def make(width: int, bias: bool, eps: float) -> nn.Module:
+        return nn.LayerNorm(width, eps=eps, bias=bias)
+
+
+class RootMeanSquare(Norm):
+    """x / √(E[x²] + ε) · γ  (Zhang & Sennrich 2019)."""
+
+    kind = "rms"
+    label = "RMSNorm"
+    about = "Divides by the root of the mean square (Zhang & Sennrich 2019)."
+    latex = r"\frac{x}{\sqrt{\mathrm{E}[x^2] + \epsilon}} \odot \gamma"
+
+    @staticmethod
+    def make(width: int, bias: bool, eps: float) -> nn.Module:
+        return RMSNorm(width, eps=eps)
+
+
+NORMS: Ideas[type[Norm]] = Ideas("norm", Norm, (LayerNorm, RootMeanSquare))
+NormKind = Annotated[str, NORMS]
+
+
+def norm(kind: NormKind, width: int, bias: bool, eps: float = EPS) -> nn.Module:
+    return NORMS[kind].make(width, bias, eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +81,11 @@ class NormConfig(SubTable):
     bias: bool | None = None  # add a bias to each LayerNorm; if not set, as `bias` of the model says; RMSNorm has none
 
     def __post_init__(self) -> None:
-        if self.bias is not None and self.kind != "layer":
-            raise ConfigError(f'model.norm.bias only applies to model.norm.kind = "layer"; given "{self.kind}". Remove it.')
+        if self.bias is not None and not NORMS[self.kind].has_bias:
+            kinds = " or ".join(f'"{one.kind}"' for one in NORMS if one.has_bias)
+            raise ConfigError(f'model.norm.bias only applies to model.norm.kind = {kinds}; given "{self.kind}". Remove it.')
         if not (math.isfinite(self.eps) and self.eps > 0):
             raise ConfigError(f"model.norm.eps is {self.eps}; expected a small number above 0, such as 1e-5")
-
-
-def norm(kind: NormKind, width: int, bias: bool, eps: float = EPS) -> nn.Module:
-    """LayerNorm  (x − E[x]) / √(Var[x] + ε) · γ + β  with the biased variance and ε inside the root, or
-    RMSNorm   x / √(E[x²] + ε) · γ  (Zhang & Sennrich 2019)."""
-    match kind:
-        case "layer":
-            return nn.LayerNorm(width, eps=eps, bias=bias)
-        case "rms":
-            return RMSNorm(width, eps=eps)
 
 
 class RMSNorm(Direct, nn.RMSNorm):

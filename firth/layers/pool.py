@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from firth.layers.activation import Plain, plain
 from firth.layers.attention import attend, mask
-from firth.layers.feedforward import Plain, plain
 from firth.layers.gelu import gelu
 from firth.layers.norm import NormConfig, norm
 

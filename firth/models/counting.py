@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
-from firth.layers.feedforward import GATED, FeedForward
+from firth.layers.feedforward import FeedForward
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
 from firth.layers.position import PositionScheme
@@ -328,7 +328,7 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
                 numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + scaled + layer.out.weight.shape[1]
             case FeedForward():
                 inner = layer.down.weight.shape[1]
-                gated = inner if layer.activation in GATED else 0
+                gated = inner if layer.phi.gated else 0
                 numbers += 0 if stack.settings.feedforward.parallel is True else normed  # a parallel block may have one norm
                 numbers += len(layer.up.weight) + inner + gated
             case _:

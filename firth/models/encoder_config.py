@@ -7,8 +7,8 @@ from typing import Literal
 
 from firth.config import with_old_names
 from firth.errors import ConfigError
+from firth.layers.activation import Plain
 from firth.layers.attention.config import WindowedConfig
-from firth.layers.feedforward import Plain
 from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, at_most, check_fraction, check_sizes

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers.feedforward import Plain, plain
+from firth.layers.activation import Plain, plain
 from firth.layers.norm import EPS, NormKind, norm
 from firth.layers.pool import Pool, Pooler, PoolerKind, PoolKind, Transform
 from firth.models.config import LanguageConfig, RecurrentConfig

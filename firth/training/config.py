@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from firth.config import expect_numbers, renamed
 from firth.errors import ConfigError
+from firth.ideas import Ideas
 from firth.layers.lora import Target
 from firth.models.adapters import Lora
+from firth.training.optim import OPTIMIZERS, OptimizerKind
+from firth.training.schedule import SCHEDULES, ScheduleKind
 
-Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Parallel = Literal["auto", "ddp", "fsdp", "none"]
 
@@ -47,14 +49,15 @@ class TrainingConfig:
     reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
     timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 
-    optimizer: Literal["adamw", "sgd"] = "adamw"  # optimiser: AdamW, or stochastic gradient descent
+    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, or stochastic gradient descent
     rate: float = 1e-3  # learning rate, at its highest
-    betas: tuple[float, ...] = (0.9, 0.95)  # AdamW's two decay rates: of the mean gradient, and of the mean squared gradient
-    momentum: float = 0.0  # momentum of stochastic gradient descent
+    # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"`
+    betas: tuple[float, ...] = (0.9, 0.95)
+    momentum: float = 0.0  # momentum of stochastic gradient descent; only for `optimizer = "sgd"`
     weight_decay: float = 0.0  # weight decay of matrices; biases and normalisation gains have none
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
     # learning-rate schedule after the warm-up: constant, or decay along a cosine, a line, or 1/√step
-    schedule: Schedule = "cosine"
+    schedule: ScheduleKind = "cosine"
     warmup: int = 0  # steps over which the learning rate rises linearly to `rate`; at most half of all steps
     # learning rate of the last step divided by `rate`; only for `schedule = "cosine"` and `"linear"`
     final_rate_ratio: float = renamed("final", default=0.1)
@@ -93,6 +96,8 @@ class TrainingConfig:
         _expect("average", self.average, 0 <= self.average < 1, "0 ≤ average < 1, for example 0.999")
         _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
+        self._check_idea("optimizer", OPTIMIZERS)
+        self._check_idea("schedule", SCHEDULES)
         _expect("lora_alpha", self.lora_alpha, self.lora_alpha is None or self.lora_alpha > 0, "more than 0")
         _expect("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "0 ≤ lora_dropout < 1")
         _expect("lora_targets", list(self.lora_targets), len(self.lora_targets) > 0, "at least one projection")
@@ -110,6 +115,18 @@ class TrainingConfig:
             raise ConfigError(
                 f"training.batch = {self.batch} is not a multiple of training.accumulate = {self.accumulate}; change one of them"
             )
+
+    def _check_idea(self, name: str, ideas: Ideas[Any]) -> None:
+        """Refuse settings that only other optimisers, or other schedules, have."""
+        chosen = ideas[getattr(self, name)]
+        defaults = {field.name: field.default for field in fields(self)}
+        for setting in {setting for idea in ideas for setting in idea.uses} - set(chosen.uses):
+            if getattr(self, setting) != defaults[setting]:
+                kinds = " or ".join(f'"{idea.kind}"' for idea in ideas if setting in idea.uses)
+                raise ConfigError(
+                    f'training.{setting} only applies to training.{name} = {kinds}; given "{chosen.kind}". '
+                    f"Remove training.{setting}, or change training.{name}."
+                )
 
     @property
     def adapters(self) -> Lora:

@@ -1,28 +1,88 @@
-"""The learning rate as a pure function of the step, so there is no schedule state to save or restore."""
+"""The learning rate as a pure function of the step, so there is no schedule state to save or restore. To add a schedule, write a
+class with `rate` and add it to SCHEDULES."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Annotated
 
-from firth.training.config import TrainingConfig
+from firth.ideas import Idea, Ideas
+
+if TYPE_CHECKING:
+    from firth.training.config import TrainingConfig
+
+
+class Schedule(Idea, ABC):
+    """The learning rate after the warm-up. `uses` names the settings of [training] that only some schedules have."""
+
+    @staticmethod
+    @abstractmethod
+    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+        """The rate of the update after `step` finished updates; `progress` is 0 after the warm-up and 1 at the last step."""
+
+
+class Constant(Schedule):
+    kind = "constant"
+    about = "The same rate throughout."
+    latex = r"\eta"
+
+    @staticmethod
+    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+        return config.rate
+
+
+class Cosine(Schedule):
+    kind = "cosine"
+    about = "Falls along half a cosine, slowly at both ends (Loshchilov & Hutter 2017)."
+    latex = r"\eta_1 + \tfrac{1}{2} (\eta - \eta_1) (1 + \cos \pi t / T)"
+    uses = ("final_rate_ratio",)
+
+    @staticmethod
+    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+        lowest = _lowest(config)
+        return lowest + (config.rate - lowest) * (1 + math.cos(math.pi * progress)) / 2
+
+
+class Linear(Schedule):
+    kind = "linear"
+    about = "Falls along a line."
+    latex = r"\eta_1 + (\eta - \eta_1) (1 - t / T)"
+    uses = ("final_rate_ratio",)
+
+    @staticmethod
+    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+        lowest = _lowest(config)
+        return lowest + (config.rate - lowest) * (1 - progress)
+
+
+class InverseSqrt(Schedule):
+    kind = "inverse-sqrt"
+    about = "Falls with one over the root of the step (Vaswani et al. 2017, eq. 3), with its peak at `rate`."
+    latex = r"\eta \sqrt{w / t}"
+
+    @staticmethod
+    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+        return config.rate * math.sqrt(max(1, warmup_steps(config)) / (step + 1))
+
+
+SCHEDULES: Ideas[type[Schedule]] = Ideas("learning-rate schedule", Schedule, (Constant, Cosine, Linear, InverseSqrt))
+ScheduleKind = Annotated[str, SCHEDULES]
 
 
 def rate_at(config: TrainingConfig, step: int) -> float:
-    """Rate of the update after `step` finished updates: linear warm-up over `warmup` steps, then the schedule.
-
-    Warm-up takes at most half of the run."""
-    warmup = min(config.warmup, config.steps // 2)
+    """Rate of the update after `step` finished updates: linear warm-up over `warmup` steps, then the schedule."""
+    warmup = warmup_steps(config)
     if step < warmup:
         return config.rate * (step + 1) / warmup
-    lowest = config.rate * config.final_rate_ratio
-    progress = (step - warmup) / max(1, config.steps - 1 - warmup)  # 0 after the warm-up, 1 at the last step
-    progress = min(1.0, progress)
-    match config.schedule:
-        case "constant":
-            return config.rate
-        case "cosine":
-            return lowest + (config.rate - lowest) * (1 + math.cos(math.pi * progress)) / 2
-        case "linear":
-            return lowest + (config.rate - lowest) * (1 - progress)
-        case "inverse-sqrt":  # Vaswani et al. 2017, eq. 3, with its peak at `rate`
-            return config.rate * math.sqrt(max(1, warmup) / (step + 1))
+    progress = (step - warmup) / max(1, config.steps - 1 - warmup)
+    return SCHEDULES[config.schedule].rate(config, step, min(1.0, progress))
+
+
+def warmup_steps(config: TrainingConfig) -> int:
+    """Warm-up takes at most half of the run."""
+    return min(config.warmup, config.steps // 2)
+
+
+def _lowest(config: TrainingConfig) -> float:
+    return config.rate * config.final_rate_ratio

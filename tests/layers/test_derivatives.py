@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firth.layers.activation import swiglu
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.block_config import BlockConfig
-from firth.layers.feedforward import swiglu
 from firth.layers.norm import RMSNorm
 from firth.layers.position import Rotary, rotate
 from firth.layers.self_attention import SelfAttention

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 triton = pytest.importorskip("triton", reason="the kernels are written in Triton")
 
-from firth.layers.feedforward import gelu_tanh, swiglu  # noqa: E402
+from firth.layers.activation import gelu_tanh, swiglu  # noqa: E402
 from firth.layers.norm import norm  # noqa: E402
 from firth.layers.quantised import Int4Linear, Int8Linear, QuantisedLinear, gpu  # noqa: E402
 from firth.models import TransformerConfig, language_model  # noqa: E402

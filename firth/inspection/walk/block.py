@@ -12,30 +12,15 @@ from torch import Tensor, nn
 from firth.inspection.walk.attention import Names, matrices
 from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
 from firth.layers import norm as norms
+from firth.layers.activation import Activation
 from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
 from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention, Source
-from firth.layers.feedforward import GATED, FeedForward, gelu_tanh, plain
-from firth.layers.gelu import gelu
+from firth.layers.feedforward import FeedForward
 from firth.layers.position import RotaryTurn, Unprojected
 from firth.layers.self_attention import SelfAttention
 from firth.layers.self_attention import normalised as head_normalised
-
-PHI = {
-    "relu": "ReLU",
-    "gelu": "GELU",
-    "gelu_tanh": "GELU",
-    "silu": "SiLU",
-    "swiglu": "SiLU",
-    "geglu": "GELU",
-    "geglu_tanh": "GELU",
-}
-_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "ReLU": torch.relu,
-    "SiLU": nn.functional.silu,
-    "GELU": gelu,
-}
 
 
 class BlockCall(NamedTuple):
@@ -313,12 +298,12 @@ class _Trail:
 
     def feed(self, n_1Td: Tensor, n: str) -> Tensor:
         layer = self.block.feedforward
-        up_1Th, phi, forward = layer.up(n_1Td), PHI[layer.activation], FeedForward.forward
+        up_1Th, phi, forward = layer.up(n_1Td), layer.phi.symbol or layer.phi.title(), FeedForward.forward
         W_hd, b_h, up = layer.up.matrix, layer.up.bias, source_line(forward, "self.up(x_BTd)")
         h = layer.down.in_features
-        apply = gelu_tanh if layer.activation.endswith("tanh") else _FUNCTIONS[phi]
+        apply = _of_gate(layer.phi) if layer.phi.gated else layer.phi.apply
         bias = "" if b_h is None else " + b"
-        if layer.activation in GATED:
+        if layer.phi.gated:
             for letter, W, start in (("g", "W_g", 0), ("u", "W_1", h)):
                 rows = slice(start, start + h)
                 part = Linear(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
@@ -345,7 +330,7 @@ class _Trail:
             )
             inner_1Th = apply(up_1Th)
             equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
-        line = source_line(FeedForward.activated if layer.activation in GATED else plain, f'case "{layer.activation}"')
+        line = source_line(layer.phi.apply, "return")
         self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = Linear(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
@@ -356,10 +341,15 @@ class _Trail:
             equation,
             "Td",
             f_1Td,
-            source_line(forward, "self.down(self.activated"),
+            source_line(forward, "self.down(self.phi.apply"),
             down.spell("f"),
         )
         return f_1Td
+
+
+def _of_gate(phi: type[Activation]) -> Callable[[Tensor], Tensor]:
+    """φ alone, from the function of gate and value."""
+    return lambda gate: phi.apply(torch.stack((gate, torch.ones_like(gate)), dim=-1)).squeeze(-1)
 
 
 _N = {"a": "n", "c": "n′", "f": "n″"}  # the names of the normalised inputs

@@ -14,7 +14,7 @@ from typing import Any
 from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import GATE_UP, KV, QKV, Weight, WeightMap
-from firth.layers.feedforward import GATED
+from firth.layers.activation import is_gated
 from firth.models import TransformerSeq2SeqConfig
 from firth.models.config import transformer
 
@@ -23,7 +23,7 @@ _REPEATED = {"relu": "relu", "gated-gelu": "gelu_new", "gated-silu": "silu"}  # 
 
 
 def weight_map(model: Any) -> WeightMap:
-    gated = model.feedforward.activation in GATED
+    gated = is_gated(model.feedforward.activation)
     return WeightMap(
         (
             Weight("embedding.weight", "shared.weight"),

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from firth.config import settings
 from firth.errors import ConfigError
-from firth.layers.feedforward import GATED
+from firth.layers.activation import is_gated
 from firth.layers.position import PositionScheme
 from firth.layers.position.t5 import MAX_DISTANCE
 from firth.models import ModelConfig, TransformerConfig, TransformerDecoder, TransformerLM, TransformerSeq2SeqConfig
@@ -114,7 +114,7 @@ def _common(specs: Any, model: Any) -> dict[str, Any]:
         "activation": specs.common_spec.Activation[_ACTIVATIONS[model.feedforward.activation]],
         "layernorm_embedding": model.embedding.norm,
         "relative_attention_bias": model.position.kind == "t5",
-        "ffn_glu": model.feedforward.activation in GATED,
+        "ffn_glu": is_gated(model.feedforward.activation),
         "rms_norm": model.norm.kind == "rms",
         "num_heads_kv": None if model.attention.groups == model.attention.heads else model.attention.groups,
         "head_dim": model.per_head if model.per_head * model.attention.heads != model.width else None,

@@ -12,12 +12,11 @@ always. Letters: B batch, T time, d width, n outputs of a product.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from firth.layers.feedforward import Activation
 from firth.layers.hook_free import Linear
 from firth.layers.kernels import transposed_product
 from firth.layers.kernels.attention import no_triton
@@ -35,7 +34,7 @@ KNOWS: Known = {
     **{f"attention.{name}": ANY for name in ("heads", "head_width", "kv_heads", "scale", "cap", "kind", "mask", "span")},
     **dict.fromkeys(("attention.window_pattern", "attention.feature_width", "feedforward.hidden"), ANY),
     "attention.score": ("scaled_dot", "dot", "gaussian", "additive"),
-    "feedforward.activation": get_args(Activation),
+    "feedforward.activation": ("relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"),
     "mixer": ("softmax", "window"),
     "norm.placement": ("pre",),
 }

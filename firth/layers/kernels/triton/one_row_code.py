@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor, nn
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from firth.layers.feedforward import GATED, Activation
+from firth.layers.activation import ActivationKind, is_gated
 from firth.layers.kernels.triton.few_queries_code import starts_early
 from firth.layers.position import RotaryTurn
 from firth.layers.state import FixedKeyValue
@@ -24,12 +24,12 @@ def product(
     b_n: Tensor | None = None,
     *,
     norm: nn.Module | None = None,
-    activation: Activation | None = None,
+    activation: ActivationKind | None = None,
     residual: Tensor | None = None,
     tile: tuple[int, int, int] | None = None,
 ) -> Tensor:
     """residual + φ(W N(x) + b), any part of which may be missing. `tile`: outputs and inputs at a time, and warps."""
-    K, gated = x_11d.shape[-1], activation in GATED
+    K, gated = x_11d.shape[-1], is_gated(activation)
     n = len(W_nd) // (2 if gated else 1)
     y_11n = torch.empty(1, 1, n, dtype=x_11d.dtype, device=x_11d.device)
     outputs, inputs, warps = tile or _tile(n, K, norm is not None, gated)

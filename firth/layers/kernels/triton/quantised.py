@@ -54,10 +54,10 @@ def one_row(
     residual: Tensor | None = None,
 ) -> Tensor:
     """residual + φ(W N(x) + b), any part of which may be missing."""
-    from firth.layers.feedforward import GATED
+    from firth.layers.activation import is_gated
     from firth.layers.kernels.triton.quantised_code import Row, one_row
 
-    K, gated = x_1K.shape[1], activation in GATED
+    K, gated = x_1K.shape[1], is_gated(activation)
     n = len(W) // (2 if gated else 1)
     x_1K, y_1N, early = x_1K.contiguous(), x_1K.new_empty(1, n), _starts_early(x_1K)
     rows, block, warps = tile_of_a_row(len(W), K, group)
