@@ -158,7 +158,7 @@ class _Trail:
         y_1Td: Tensor = norm(x_1Td)
         rms = isinstance(norm, nn.RMSNorm)
         equation = f"{name} = {x} / √(mean({x}²) + ε) · γ" if rms else f"{name} = ({x} − mean({x})) / √(var({x}) + ε) · γ + β"
-        line = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.norm, "nn.LayerNorm(")
+        line = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.LayerNorm.make, "nn.LayerNorm(")
         title = "RMSNorm of each token" if rms else "LayerNorm of each token"
         self.add(name, title, equation, "Td", y_1Td, line, normalised(norm, x_1Td[0], name))
         return y_1Td

@@ -116,7 +116,7 @@ def norm_stage(norm: nn.Module, x_Td: Tensor, tokens: tuple[str, ...], side: str
     y_Td: Tensor = norm(x_Td)
     rms = isinstance(norm, nn.RMSNorm)
     equation = "y = x / √(mean(x²) + ε) · γ" if rms else "y = (x − mean(x)) / √(var(x) + ε) · γ + β"
-    code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.norm, "nn.LayerNorm(")
+    code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.LayerNorm.make, "nn.LayerNorm(")
     line = source_line(Stack.run_blocks, "return self.norm(x_BTd)")
     matrices = [
         Matrix("x", "what leaves the last layer", "x", "Td", x_Td, tokens, line),
