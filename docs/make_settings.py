@@ -40,7 +40,7 @@ PAGE = Path(__file__).resolve().parent / "recipes.md"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
-_PLAIN = ("summary", "imported")  # settings of a recipe that are no tables
+_PLAIN = ("summary", "imported", "ideas")  # settings of a recipe that are no tables
 _CHOOSING = ("family", "kind")  # the settings that choose a class; shown once per table of the recipe
 _BASES = {
     DataConfig: "Every kind of data",

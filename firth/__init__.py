@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from firth.api import load as load
     from firth.api import train as train
     from firth.api import train_recipe as train_recipe
+    from firth.ideas import use as use
     from firth.tasks.run import Run as Model
     from firth.tasks.run import Run as Run
 
@@ -34,6 +35,7 @@ __all__ = [
     "search",
     "train",
     "train_recipe",
+    "use",
     "vectors",
 ]
 
@@ -43,6 +45,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"firth.{name}")
     if name in ("Model", "Run"):  # `Model` is the former name of a run
         return importlib.import_module("firth.tasks.run").Run
+    if name == "use":
+        return importlib.import_module("firth.ideas").use
     if name in __all__:
         from firth import api
 

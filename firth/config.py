@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 import tomli_w
 
 from firth.errors import ConfigError, did_you_mean
-from firth.ideas import Ideas, changed
+from firth.ideas import Ideas, Origin, changed
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -466,6 +466,22 @@ def ideas_of(hint: Any) -> Ideas[Any] | None:
     """The collection that an annotation names."""
     found: Iterable[Any] = hint.__metadata__ if get_origin(hint) is Annotated else ()
     return next((one for one in found if isinstance(one, Ideas)), None)
+
+
+def origins(config: Any) -> Iterator[Origin]:
+    """Where the ideas come from that a config names, those that firth does not ship."""
+    schema: Any = type(config)
+    for name, hint in _hints(schema).items():
+        value = getattr(config, name, None)
+        kind = getattr(value, "kind", None) if dataclasses.is_dataclass(value) else value
+        found = (ideas.origin(kind) for ideas in map(ideas_of, _members(hint)) if ideas is not None and isinstance(kind, str))
+        yield from (origin for origin in found if origin is not None)
+        if dataclasses.is_dataclass(value):
+            yield from origins(value)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def options_of(hint: Any) -> tuple[Any, ...]:

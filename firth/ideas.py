@@ -7,6 +7,7 @@ group "firth.ideas") join the same collections. Nothing else runs code: a recipe
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import inspect
@@ -34,6 +35,7 @@ class Idea:
     about: ClassVar[str] = ""  # one line: what it does
     latex: ClassVar[str] = ""  # its equation
     uses: ClassVar[tuple[str, ...]] = ()  # settings of its table that only some kinds have
+    collected_in: ClassVar[str] = ""  # of a base class: the module with the collection, if it is not imported with the base
 
     @classmethod
     def title(cls) -> str:
@@ -159,7 +161,7 @@ def use(file: str | Path) -> None:
         source = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}. Give the path of a Python file to {_ASKING}.") from error
-    origin = Origin(path.name, f"sha256:{hashlib.sha256(source).hexdigest()}", path)
+    origin = Origin(path.name, f"{_HASH}{hashlib.sha256(source).hexdigest()}", path)
     if _used.get(path) == origin:
         return
     for collection in _COLLECTIONS if path in _used else ():
@@ -183,7 +185,7 @@ def use(file: str | Path) -> None:
 
 def use_installed() -> None:
     """Add the ideas of installed packages and of the files named in the environment variable FIRTH_USE, once."""
-    for point in metadata.entry_points(group=GROUP):
+    for point in _entry_points():
         if point.value not in _used:
             package = point.dist
             origin = Origin(package.name if package else point.name, package.version if package else "")
@@ -200,11 +202,37 @@ def in_use() -> tuple[Origin, ...]:
     return tuple(_used.values())
 
 
+@functools.cache
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+    """Looking for them takes some dozens of milliseconds."""
+    return tuple(metadata.entry_points(group=GROUP))
+
+
+def expect(needed: Iterable[str], notice: Callable[[str], None]) -> None:
+    """Refuse a recipe or run whose ideas are not in use; `needed` lists their origins. A changed file is told."""
+    there = {origin.name: origin for origin in in_use()}
+    for one in needed:
+        name, _, version = one.rpartition(" ") if " " in one else (one, "", "")
+        origin, is_file = there.get(name), version.startswith(_HASH) or name.endswith(".py")
+        if origin is None and is_file:
+            raise ConfigError(f"this needs the ideas of {name}. Give the path of that file to {_ASKING}.")
+        if origin is None:
+            raise ConfigError(f"this needs the ideas of the package {name} {version}, which is not installed. Install it.")
+        if version and origin.version != version:
+            then, now = (text.removeprefix(_HASH)[:12] for text in (version, origin.version))
+            notice(f"{name} is not the version that this was made with: {then} then, {now} now")
+
+
+_HASH = "sha256:"
 _ASKING = option("firth.use(…)", "--use")
 
 
 def _join(module: ModuleType, origin: Origin) -> int:
-    found = [(collection, idea) for collection in list(_COLLECTIONS) for idea in collection.defined_in(module)]
+    for value in list(vars(module).values()):
+        for base in (value if inspect.isclass(value) else type(value)).__mro__:
+            if home := vars(base).get("collected_in"):
+                importlib.import_module(home)
+    found = [(collection, idea) for collection in _COLLECTIONS for idea in collection.defined_in(module)]
     for collection, idea in found:
         collection.join(idea, origin)
     for forget in changed:

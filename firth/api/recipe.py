@@ -17,6 +17,7 @@ from firth.config import (
     build,
     canonical,
     merged,
+    origins,
     override,
     read_toml,
     split_assignment,
@@ -24,8 +25,10 @@ from firth.config import (
     to_toml,
     with_changes,
 )
+from firth.decoding.config import FILTERS
 from firth.errors import ConfigError
 from firth.files import is_file
+from firth.ideas import expect, use_installed
 from firth.models import (
     ModelConfig,
 )
@@ -87,6 +90,8 @@ class Recipe(Tables[Any, Any]):
     summary: str = ""  # one line about the recipe, for `firth recipes`
     # architecture of the public model whose weights were imported instead of trained; such a run needs no [data]
     imported: str | None = None
+    # Python files and packages with ideas of your own that this uses, each with its version; training fills it in
+    ideas: tuple[str, ...] | None = None
     data: DataConfig
     objective: ObjectiveConfig = dataclasses.field(default_factory=NextTokenConfig)
     expected: Expected | None = None  # results to reproduce; `firth verify` checks them
@@ -114,7 +119,14 @@ class Recipe(Tables[Any, Any]):
         if init is not None and not init.startswith(FROM_RECIPE):
             init = _absolute(init)
         training = dataclasses.replace(self.training, init=init)
-        return dataclasses.replace(self, model=model, data=data, training=training, objective=self.objective.resolved())
+        return dataclasses.replace(
+            self, model=model, data=data, training=training, objective=self.objective.resolved(), ideas=self._origins()
+        )
+
+    def _origins(self) -> tuple[str, ...] | None:
+        """The files and packages whose ideas this recipe names."""
+        filters = (FILTERS.origin(one.kind) for one in self.decoding.acting)
+        return tuple(sorted({str(one) for one in (*origins(self), *filters) if one is not None})) or None
 
     def toml(self) -> str:
         return to_toml(self)
@@ -153,6 +165,9 @@ def compose(
 ) -> Recipe:
     """The recipe that a nested dict describes, with `a.b=value` settings applied. Unless it is `complete`, [model] is filled in
     where training.init names a public model."""
+    use_installed()
+    needed = table.get("ideas", ())
+    expect(filter(_is_text, needed if isinstance(needed, Sequence) else ()), _note)
     changed = override(table, assignments, Recipe, notice)
     if not complete:
         _fill_in_model(changed)
@@ -168,6 +183,10 @@ def compose(
         if isinstance(changed.get(name), dict):
             changed[name] = _own_settings(name, changed[name], schema, task.name)
     return build(Recipe, changed, notice=notice, types={"data": task.Data, "objective": task.Objective})
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _fill_in_model(table: Table) -> None:

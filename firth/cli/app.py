@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import importlib
 import json
 import os
 import signal
@@ -47,8 +48,12 @@ def _options(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error; may appear anywhere.")] = False,
+    use: Annotated[
+        list[str] | None,
+        typer.Option("--use", metavar="FILE", help="Python file with ideas of your own; may appear anywhere, and several times."),
+    ] = None,
 ) -> None:
-    """Options before the verb; main() removes --debug."""
+    """Options before the verb; main() removes --debug and --use."""
 
 
 def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F], F]:
@@ -92,8 +97,10 @@ def main() -> None:
         sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
         os.environ["FIRTH_DEBUG"] = "1"
     warnings.showwarning = _Notes().show
-    groups = {group.name for group in app.registered_groups if group.name is not None}
     try:
+        _use_ideas()
+        importlib.import_module("firth.cli.verbs")
+        groups = {group.name for group in app.registered_groups if group.name is not None}
         sys.exit(app(asked_for_help(sys.argv[1:], groups) or ["--help"], prog_name="firth", standalone_mode=False))
     except _UsageError as error:
         if debugging():
@@ -127,6 +134,23 @@ def main() -> None:
             sys.exit(2)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)
+
+
+def _use_ideas() -> None:
+    """Remove every --use FILE from the command and use the file, so that the options of the verbs know its ideas."""
+    from firth import ideas
+
+    ideas.use_installed()
+    left, arguments = [], iter(sys.argv[1:])
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name != "--use":
+            left.append(argument)
+        elif file := value if equals else next(arguments, ""):
+            ideas.use(file)
+        else:
+            raise ConfigError("--use needs a file. Write --use FILE.")
+    sys.argv[1:] = left
 
 
 def debugging() -> bool:

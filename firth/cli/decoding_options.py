@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 import typer
 
 from firth.cli.app import refuse_given
-from firth.decoding.config import DRAWING, OFFERED, SEARCHING, DecodingConfig
+from firth.decoding.config import SEARCHING, DecodingConfig, drawing, offered
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Settings = dict[str, Any]  # of DecodingConfig, None for those that were not giv
 def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Callable[[F], F]:
     """Give a verb an option for each setting of DecodingConfig, in the place of its argument `decoding`, where it finds what was
     given. `sample`: the verb samples only with its option --sample."""
-    names = [name for name in OFFERED if name not in without]
+    names = [name for name in offered() if name not in without]
 
     def changed(function: F) -> F:
         @functools.wraps(function)
@@ -65,7 +65,7 @@ def _option(name: str, sample: bool) -> inspect.Parameter:
     kind = list[str] if isinstance(field.default, tuple) else type(field.default)
     meaning = re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", field.metadata["meaning"])
     told = f"{meaning}. [default: the recipe's]"
-    if sample and name in DRAWING:
+    if sample and name in drawing():
         told = f"with --sample and {told.removeprefix('with ')}" if told.startswith("with --") else f"with --sample: {told}"
     annotation = Annotated[kind | None, typer.Option(help=told[0].upper() + told[1:])]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -89,7 +89,7 @@ def check_beam(config: DecodingConfig, nbest: int, decoding: Settings) -> None:
 def check_sample(sample: bool, decoding: Settings, nbest: int) -> None:
     """Refuse options of sampling without --sample, and those of the search with it."""
     if not sample:
-        refuse_given(_of(decoding, DRAWING), "only applies to sampling; add --sample or remove it")
+        refuse_given(_of(decoding, drawing()), "only applies to sampling; add --sample or remove it")
         return
     if decoding["beam"] is not None or nbest > 1:
         raise ConfigError("--sample cannot be combined with --beam or --nbest; choose one")

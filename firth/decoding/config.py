@@ -24,6 +24,7 @@ from firth.decoding.sampling.top_p import NARROWEST, TopP
 from firth.decoding.sampling.typical_p import TypicalP
 from firth.decoding.sampling.xtc import Xtc
 from firth.errors import ConfigError
+from firth.ideas import Ideas
 
 BeamRules = Literal["wu", "transformers"]
 WU: BeamRules = "wu"
@@ -125,20 +126,49 @@ class DecodingConfig(
         return tuple(one for one in FILTERS if one.acts(self) and (self.draws or not one.drawing))
 
 
-FILTERS: tuple[type[Filter], ...] = tuple(base for base in DecodingConfig.__bases__ if issubclass(base, Filter))
-
-
 def setting_names(base: type) -> tuple[str, ...]:
     """The settings that a part of DecodingConfig declares."""
     return tuple(one.name for one in fields(base))
 
 
-# Settings with an option in every verb that generates text.
-OFFERED: tuple[str, ...] = (
-    "tokens",
-    *(name for one in sorted(FILTERS, key=lambda one: not one.drawing) for name in setting_names(one)),
-    *("stop", "seed", "beam", "penalty", "beam_groups", "diversity"),
+_GENERATED = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__match_args__", "__replace__")
+
+
+def _rebuild(parts: Iterable[type]) -> None:
+    """Make DecodingConfig from these parts, in place, because other modules already hold the class."""
+    for name in _GENERATED:
+        if name in vars(DecodingConfig):
+            delattr(DecodingConfig, name)
+    DecodingConfig.__bases__ = tuple(parts)
+    dataclass(frozen=True, kw_only=True)(DecodingConfig)
+
+
+def _add(filter: type[Filter]) -> None:
+    _rebuild((*FILTERS, *_OTHERS))
+
+
+def _remove(filter: type[Filter]) -> None:
+    _rebuild(part for part in DecodingConfig.__bases__ if part is not filter)
+
+
+FILTERS: Ideas[type[Filter]] = Ideas(
+    "sampling filter",
+    Filter,
+    (base for base in DecodingConfig.__bases__ if issubclass(base, Filter)),
+    joined=_add,
+    left=_remove,
 )
-DRAWING: tuple[str, ...] = (*(name for one in FILTERS if one.drawing for name in setting_names(one)), "seed")  # only for sampling
-CONSTRAINING: tuple[str, ...] = tuple(name for one in FILTERS if issubclass(one, Constraint) for name in setting_names(one))
+_OTHERS = (SearchSettings, LengthSettings)
 SEARCHING: tuple[str, ...] = setting_names(SearchSettings)
+CONSTRAINING: tuple[str, ...] = tuple(name for one in FILTERS if issubclass(one, Constraint) for name in setting_names(one))
+
+
+def offered() -> tuple[str, ...]:
+    """Settings with an option in every verb that generates text."""
+    filters = (name for one in sorted(FILTERS, key=lambda one: not one.drawing) for name in setting_names(one))
+    return "tokens", *filters, "stop", "seed", "beam", "penalty", "beam_groups", "diversity"
+
+
+def drawing() -> tuple[str, ...]:
+    """Settings that only apply to sampling."""
+    return (*(name for one in FILTERS if one.drawing for name in setting_names(one)), "seed")

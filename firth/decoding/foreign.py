@@ -13,8 +13,6 @@ from firth.interop.files.foreign_json import shown
 from firth.interop.files.generation import IDS, SEARCH
 
 _GGUF = "general.sampling."
-_HUGGING_FACE = {ours: theirs for one in FILTERS for ours, theirs in one.hugging_face.items()}
-_IN_GGUF = {ours: f"{_GGUF}{theirs}" for one in FILTERS for ours, theirs in one.gguf.items()}
 _FACTORS = frozenset(
     {
         "encoder_repetition_penalty", "guidance_scale", "length_penalty", "num_beam_groups", "num_beams", "repetition_penalty",
@@ -36,6 +34,14 @@ _NEUTRAL = frozenset(
 )  # fmt: skip
 
 
+def _hugging_face() -> dict[str, str]:
+    return {ours: theirs for one in FILTERS for ours, theirs in one.hugging_face.items()}
+
+
+def _in_gguf() -> dict[str, str]:
+    return {ours: f"{_GGUF}{theirs}" for one in FILTERS for ours, theirs in one.gguf.items()}
+
+
 def from_generation_config(table: Mapping[str, Any], *, pairs: bool) -> dict[str, Any]:
     """The settings of [decoding] in generation_config.json: how long a language model writes, and how it samples if it does so by
     default; of an encoder–decoder (`pairs`), its beam search, too. A warning names what is not applied."""
@@ -45,8 +51,8 @@ def from_generation_config(table: Mapping[str, Any], *, pairs: bool) -> dict[str
 def from_gguf(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of [decoding] in the metadata of a GGUF file. A warning names what is not applied."""
     given = {key: value for key, value in metadata.items() if key.startswith(_GGUF) and value is not None}
-    _warn({key: value for key, value in given.items() if key not in _IN_GGUF.values()})
-    return {ours: _number(ours, given[theirs]) for ours, theirs in _IN_GGUF.items() if theirs in given}
+    _warn({key: value for key, value in given.items() if key not in _in_gguf().values()})
+    return {ours: _number(ours, given[theirs]) for ours, theirs in _in_gguf().items() if theirs in given}
 
 
 def to_generation_config(decoding: DecodingConfig, *, pairs: bool) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _drawn(table: Mapping[str, Any]) -> dict[str, Any]:
     length = {"tokens": tokens} if tokens else {}
     if not table.get("do_sample"):
         return length
-    given = {ours: table.get(theirs) for ours, theirs in _HUGGING_FACE.items()}
+    given = {ours: table.get(theirs) for ours, theirs in _hugging_face().items()}
     return length | {name: _number(name, value) for name, value in given.items() if value is not None}
 
 
@@ -98,7 +104,7 @@ def _number(name: str, value: Any) -> float | int:
 
 def _unapplied(table: Mapping[str, Any], applied: Collection[str]) -> dict[str, Any]:
     """The settings that change what is generated, and that are neither sampling's nor `applied`."""
-    known = {*_HUGGING_FACE.values(), *IDS, *_NEUTRAL, *applied}
+    known = {*_hugging_face().values(), *IDS, *_NEUTRAL, *applied}
     found = {key: value for key, value in table.items() if key not in known and not _is_neutral(key, value)}
     if not table.get("do_sample") and not _is_neutral("repetition_penalty", table.get("repetition_penalty")):
         found["repetition_penalty"] = table["repetition_penalty"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from firth.decoding.config import DRAWING, DecodingConfig
+from firth.decoding.config import DecodingConfig, drawing
 from firth.decoding.keywords import DecodingKeywords
 from firth.decoding.search.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
@@ -88,7 +88,7 @@ class LanguageModelRun(Run[LanguageModel]):
     def generation(self, given: Mapping[str, object]) -> DecodingConfig:
         """The recipe's [decoding] with the settings that were given, which have to fit together."""
         config = self.decoding(given)
-        for name in DRAWING:
+        for name in drawing():
             if config.beam > 1 and given.get(name) is not None:
                 raise ConfigError(f"{name} only applies to sampling, but beam is {config.beam}. Remove it, or set beam to 1.")
         return config

@@ -9,7 +9,9 @@ Letters: n rows, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from firth.ideas import Idea
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
@@ -18,16 +20,22 @@ if TYPE_CHECKING:
 Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and what is expected
 
 
-class Filter:
+class Filter(Idea):
     """A subclass is a frozen dataclass of settings. DecodingConfig inherits them all, and is the `self` of the methods.
 
     `drawing`: it acts only where tokens are drawn; other filters change what greedy decoding and beams prefer, too. `alone`:
     it follows the tokens drawn for its text, so a draft model cannot propose tokens for it."""
 
+    collected_in: ClassVar[str] = "firth.decoding.config"
     drawing: ClassVar[bool] = True
     alone: ClassVar[bool] = False
     hugging_face: ClassVar[Mapping[str, str]] = {}  # setting → its name in generation_config.json
     gguf: ClassVar[Mapping[str, str]] = {}  # setting → its name in a GGUF file, after "general.sampling."
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """The kind is the name of the class: TopK is "top_k"."""
+        super().__init_subclass__(**more)
+        cls.kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__).strip("_")
 
     def checks(self) -> Iterable[Check]:
         """What the values must satisfy."""
