@@ -71,18 +71,20 @@ class Ideas(Generic[T]):
         self.sort, self.base, self._listed_in, self._joined, self._left = sort, base, listed_in, joined, left
         self._of: dict[str, T] = {}
         self._origins: dict[str, Origin] = {}
+        self._inner: set[str] = set()
         self.ship(*shipped)
         _COLLECTIONS.append(self)
 
-    def ship(self, *ideas: T) -> None:
-        """List the ideas that come with firth."""
+    def ship(self, *ideas: T, inner: bool = False) -> None:
+        """List the ideas that come with firth. `inner`: parts of other ideas, which a recipe cannot name."""
         self._of.update({_kind(idea): idea for idea in ideas})
+        self._inner |= {_kind(idea) for idea in ideas} if inner else set()
 
     @property
     def kinds(self) -> tuple[str, ...]:
         if self._listed_in is not None:
             importlib.import_module(self._listed_in)
-        return tuple(self._of)
+        return tuple(kind for kind in self._of if kind not in self._inner)
 
     @property
     def shipped_kinds(self) -> tuple[str, ...]:
@@ -98,10 +100,9 @@ class Ideas(Generic[T]):
         return kind in self.kinds
 
     def __getitem__(self, kind: str) -> T:
-        idea = self._of.get(kind)  # first, because fast paths ask in every step
-        if idea is None and kind not in self.kinds:
+        if kind not in self._of and kind not in self.kinds:  # `kinds` lists them first
             raise ConfigError(f'there is no {self.sort} "{kind}"; choose one of: {", ".join(self.kinds)}.{self.near(kind)}')
-        return self._of[kind] if idea is None else idea
+        return self._of[kind]
 
     def near(self, kind: str) -> str:
         return did_you_mean(kind, self.kinds, listed=False)

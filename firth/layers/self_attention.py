@@ -22,6 +22,7 @@ from firth.layers.kernels.cpu import cached_attention
 from firth.layers.known import unknown_setting
 from firth.layers.position import LayerPosition, LayerTables, Relative, RotaryTurn, Unprojected, rotate
 from firth.layers.state import FixedKeyValue, KeyValue, LayerState, RecentKeyValue
+from firth.layers.token_mixer import TokenMixer
 
 CachedKeyValue = KeyValue | RecentKeyValue | FixedKeyValue
 
@@ -35,22 +36,6 @@ class Tapped(Direct, ABC):
     @abstractmethod
     def call(self, *args: Any) -> Call:
         """The arguments of `forward` as a call whose attention weights can be computed."""
-
-
-class TokenMixer(Direct, ABC):
-    """The layer of a block in which tokens see each other: y_BTd, state = mixer(x_BTd, allowed, position, past)."""
-
-    heads: int
-    head_width: int  # of v
-    out: Linear
-
-    @abstractmethod
-    def __init__(self, config: BlockConfig) -> None:
-        super().__init__()
-
-    @abstractmethod
-    def start(self) -> LayerState:
-        """The state before the first token."""
 
 
 class Attend(Tapped):
@@ -95,6 +80,13 @@ class SelfAttention(TokenMixer):
 
     G = H is multi-head, G = 1 multi-query (Shazeer 2019), between them grouped-query (Ainslie et al. 2023). With `qk_norm`, q
     and k of each head are normalised first."""
+
+    kind = "softmax"
+    label = "softmax attention"
+    about = "Every token weighs all tokens that it may see (Vaswani et al. 2017)."
+    latex = r"\mathrm{softmax}(Q K^\top / \sqrt{D}) \, V"
+    takes_bias = True
+    takes_turn = True
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)
@@ -205,6 +197,10 @@ class SelfAttention(TokenMixer):
 class WindowAttention(SelfAttention):
     """Self-attention to the last `span` tokens, with a cache of only those; bidirectional: `span` tokens around the current one.
     Positions must be relative, or act on embeddings, q and k."""
+
+    kind = "window"
+    label = "window attention"
+    about = "Every token weighs the last tokens (Beltagy et al. 2020)."
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)

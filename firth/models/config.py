@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
@@ -14,8 +14,9 @@ from firth.layers.attention.config import AttentionConfig, CausalConfig, Windowe
 from firth.layers.block_config import Biases, BlockConfig
 from firth.layers.feedforward import FeedForwardConfig
 from firth.layers.norm import NormConfig
-from firth.layers.position import SCHEMES, AnyPosition, RotaryConfig
+from firth.layers.position import SCHEMES, AnyPosition, PositionScheme, RotaryConfig
 from firth.layers.recurrent import CELLS, CellKind, Reset
+from firth.layers.token_mixer import MIXERS, TokenMixer
 from firth.models.embedding_config import SizedEmbeddingConfig, TransformerEmbeddingConfig
 
 _LARGEST = 1 << 24  # of the dimensions of a model, so that the bytes of a matrix can be counted in 64 bits
@@ -240,20 +241,23 @@ class TransformerConfig(TransformerSettings):
             raise ConfigError(
                 f'model.bias = "qkv" only applies to model.attention.kind = "softmax"; given "{kind}". Remove model.bias.'
             )
-        scheme = SCHEMES[self.position.kind]
-        if scheme.acts_on_scores or (scheme.turns and kind != "based"):
-            places = [one.kind for one in SCHEMES if not one.acts_on_scores and not (one.turns and kind != "based")]
+        mixers = [MIXERS[self.attention.in_layer(layer)] for layer in range(2)]
+        if not _fits(SCHEMES[self.position.kind], mixers):
+            places = [one.kind for one in SCHEMES if _fits(one, mixers)]
             raise ConfigError(
                 f'model.position = "{self.position.kind}" acts on the scores of a softmax, and model.attention.kind is "{kind}". '
                 f'Set model.position to "none" or one of: {", ".join(places[1:])}.'
             )
         if kind == "based" and self.depth < 2:
             raise ConfigError('model.attention.kind = "based" alternates two kinds of layers; model.depth is 1. Set at least 2.')
-        if kind == "gated_linear" and self.width % (2 * self.attention.heads):
-            raise ConfigError(
-                f'with model.attention.kind = "gated_linear", keys have half the width of values: model.width = {self.width} '
-                f"must be a multiple of 2 · model.attention.heads = {2 * self.attention.heads}"
-            )
+        for mixer in mixers:
+            mixer.check(self)
+
+
+def _fits(scheme: type[PositionScheme], mixers: Iterable[type[TokenMixer]]) -> bool:
+    """Whether a position scheme has a place to act in these layers: on all scores, or on some q and k."""
+    takes_bias, takes_turn = all(one.takes_bias for one in mixers), any(one.takes_turn for one in mixers)
+    return (takes_bias or not scheme.acts_on_scores) and (takes_turn or not scheme.turns)
 
 
 LanguageConfig = RecurrentConfig | TransformerConfig

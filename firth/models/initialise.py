@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
-from firth.layers.self_attention import TokenMixer
+from firth.layers.token_mixer import TokenMixer
 from firth.models.network import Network
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from firth.layers.attention import mask
 from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
+from firth.layers.token_mixer import MIXERS
 from firth.models.config import LanguageConfig, RecurrentConfig, TransformerConfig
 from firth.models.decoder import Decoder, vocabulary_output
 from firth.models.stack import Stack
@@ -89,8 +90,9 @@ class TransformerLM(Stack, LanguageModel):
     def __init__(self, config: TransformerConfig, vocab: int) -> None:
         super().__init__(config, config.depth)
         self.config, self.vocab, self.logit_cap = config, vocab, config.logit_cap
-        # The gates of gated linear attention forget: its text may go on for ever, with the same state.
-        self.context = None if config.attention.kind == "gated_linear" and config.position.kind == "none" else config.context
+        # Where every layer forgets, a text may go on for ever, with the same state.
+        forgets = all(MIXERS[config.attention.in_layer(layer)].forgets for layer in range(config.depth))
+        self.context = None if forgets and config.position.kind == "none" else config.context
         if config.position.steady is not None:  # beyond it, nothing can be cached
             self.context = min(config.position.steady, config.context or config.position.steady)
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1

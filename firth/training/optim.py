@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import torch
 from torch import nn
 
 from firth.ideas import Idea, Ideas
 
-if TYPE_CHECKING:
-    from firth.training.config import TrainingConfig
+
+class OptimizerSettings(Protocol):
+    """The settings of [training] that optimisers use."""
+
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def rate(self) -> float: ...
+    @property
+    def betas(self) -> tuple[float, ...]: ...
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+
 
 Groups = Sequence[dict[str, Any]]  # parameters with their weight decay, as torch's optimisers take them
 
@@ -22,7 +35,7 @@ class Optimizer(Idea, ABC):
 
     @staticmethod
     @abstractmethod
-    def make(groups: Groups, config: TrainingConfig, fused: bool) -> torch.optim.Optimizer:
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
         """`fused`: every weight is on a CPU or a CUDA device, where torch can update all of them in one pass over memory."""
 
 
@@ -34,7 +47,7 @@ class AdamW(Optimizer):
     uses = ("betas",)
 
     @staticmethod
-    def make(groups: Groups, config: TrainingConfig, fused: bool) -> torch.optim.Optimizer:
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
         return torch.optim.AdamW(groups, lr=config.rate, betas=(config.betas[0], config.betas[1]), fused=fused)
 
 
@@ -46,7 +59,7 @@ class SGD(Optimizer):
     uses = ("momentum",)
 
     @staticmethod
-    def make(groups: Groups, config: TrainingConfig, fused: bool) -> torch.optim.Optimizer:
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused)
 
 
@@ -54,7 +67,7 @@ OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD))
 OptimizerKind = Annotated[str, OPTIMIZERS]
 
 
-def optimizer_for(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def optimizer_for(model: nn.Module, config: OptimizerSettings) -> torch.optim.Optimizer:
     """Vectors (biases, norm gains) are exempt from weight decay; frozen weights are left out."""
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.ndim >= 2 or config.weight_decay == 0]  # without decay, one group is faster

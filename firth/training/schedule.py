@@ -5,12 +5,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 from firth.ideas import Idea, Ideas
 
-if TYPE_CHECKING:
-    from firth.training.config import TrainingConfig
+
+class ScheduleSettings(Protocol):
+    """The settings of [training] that schedules use."""
+
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def rate(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def warmup(self) -> int: ...
+    @property
+    def final_rate_ratio(self) -> float: ...
 
 
 class Schedule(Idea, ABC):
@@ -18,7 +30,7 @@ class Schedule(Idea, ABC):
 
     @staticmethod
     @abstractmethod
-    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
         """The rate of the update after `step` finished updates; `progress` is 0 after the warm-up and 1 at the last step."""
 
 
@@ -28,7 +40,7 @@ class Constant(Schedule):
     latex = r"\eta"
 
     @staticmethod
-    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
         return config.rate
 
 
@@ -39,7 +51,7 @@ class Cosine(Schedule):
     uses = ("final_rate_ratio",)
 
     @staticmethod
-    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
         lowest = _lowest(config)
         return lowest + (config.rate - lowest) * (1 + math.cos(math.pi * progress)) / 2
 
@@ -51,7 +63,7 @@ class Linear(Schedule):
     uses = ("final_rate_ratio",)
 
     @staticmethod
-    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
         lowest = _lowest(config)
         return lowest + (config.rate - lowest) * (1 - progress)
 
@@ -62,7 +74,7 @@ class InverseSqrt(Schedule):
     latex = r"\eta \sqrt{w / t}"
 
     @staticmethod
-    def rate(config: TrainingConfig, step: int, progress: float) -> float:
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
         return config.rate * math.sqrt(max(1, warmup_steps(config)) / (step + 1))
 
 
@@ -70,7 +82,7 @@ SCHEDULES: Ideas[type[Schedule]] = Ideas("learning-rate schedule", Schedule, (Co
 ScheduleKind = Annotated[str, SCHEDULES]
 
 
-def rate_at(config: TrainingConfig, step: int) -> float:
+def rate_at(config: ScheduleSettings, step: int) -> float:
     """Rate of the update after `step` finished updates: linear warm-up over `warmup` steps, then the schedule."""
     warmup = warmup_steps(config)
     if step < warmup:
@@ -79,10 +91,10 @@ def rate_at(config: TrainingConfig, step: int) -> float:
     return SCHEDULES[config.schedule].rate(config, step, min(1.0, progress))
 
 
-def warmup_steps(config: TrainingConfig) -> int:
+def warmup_steps(config: ScheduleSettings) -> int:
     """Warm-up takes at most half of the run."""
     return min(config.warmup, config.steps // 2)
 
 
-def _lowest(config: TrainingConfig) -> float:
+def _lowest(config: ScheduleSettings) -> float:
     return config.rate * config.final_rate_ratio

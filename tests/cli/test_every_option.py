@@ -20,6 +20,7 @@ import typer
 from option_examples import BASES, FILES, LONG, NEUTRAL, NEUTRAL_IN_JSON, STDIN, Shelf
 from shell import Firth
 
+import firth.cli.verbs  # noqa: F401 (registers the verbs)
 from firth.cli.app import app
 
 _TIMES = re.compile(r'"(seconds|words_per_second|tokens_per_second)": [\d.e+-]+')

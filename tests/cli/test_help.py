@@ -8,6 +8,7 @@ import pytest
 import typer
 from shell import Firth, firth
 
+import firth.cli.verbs
 from firth.cli.app import app
 
 __all__ = ["firth"]

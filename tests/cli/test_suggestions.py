@@ -9,6 +9,7 @@ import typer
 from runs import recipe_table
 from shell import Firth
 
+import firth.cli.verbs  # noqa: F401 (registers the verbs)
 from firth.api import compose, train_recipe
 from firth.cli.app import app
 from firth.cli.suggestions import _SYNONYMS

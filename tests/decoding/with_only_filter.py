@@ -29,7 +29,7 @@ def main() -> None:
     from typer.testing import CliRunner
 
     import firth
-    import firth.cli
+    import firth.cli.verbs
     from firth.cli.app import app
     from firth.decoding.config import DecodingConfig
     from firth.decoding.engine.engine import Engine, Job

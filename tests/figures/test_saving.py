@@ -166,6 +166,7 @@ VERBS = {
 def test_every_verb_refuses_another_suffix_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.main import get_command
 
+    import firth.cli.verbs  # noqa: F401 (registers the verbs)
     from firth.cli.app import app
 
     monkeypatch.chdir(tmp_path)

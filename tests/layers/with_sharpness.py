@@ -47,6 +47,7 @@ def main() -> None:
     from typer.testing import CliRunner
 
     import firth
+    import firth.cli.verbs
     from firth.cli.app import app
 
     folder, recipe = Path(sys.argv[1]), sys.argv[2]

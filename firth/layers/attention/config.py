@@ -12,11 +12,11 @@ from firth.config import SubTable, renamed
 from firth.errors import ConfigError
 from firth.layers.attention.mask import MaskKind
 from firth.layers.attention.score import ScoreKind
+from firth.layers.token_mixer import MIXERS, SelfAttentionKind
 
-SelfAttentionKind = Literal["softmax", "linear", "gated_linear", "based"]
-MixerKind = Literal["softmax", "linear", "gated_linear", "taylor", "window"]
+MixerKind = str  # of a layer: one of MIXERS, or "taylor" or "window"
 QKNorm = bool | Literal["whole"]
-_OF_EVERY_KIND = ("kind", "heads", "span", "feature_width")  # settings of linear attention, too
+_CHECKED_APART = ("kind", "span", "feature_width")
 BASED_SPAN = 64  # tokens in the window of Based, the current one included (Arora et al. 2024, §4.2)
 
 
@@ -104,7 +104,7 @@ class CausalConfig(WindowedConfig):
 
     # self-attention: with a softmax over all earlier tokens, or linear attention, whose time is linear in the length of the text
     # and whose state is of constant size: "linear", "gated_linear" (GLA), "based" (Taylor features and windows by turns)
-    kind: SelfAttentionKind = "softmax"
+    kind: SelfAttentionKind | Literal["based"] = "softmax"
     # attention mask; a language model accepts "causal", "strictly_causal" and "window"
     mask: MaskKind = renamed(".mask", default="causal")
     # number of tokens in the window, the current one included; required by `mask = "window"`; for `kind = "based"`, if not set,
@@ -170,10 +170,11 @@ class CausalConfig(WindowedConfig):
             )
         if kind == "softmax":
             return
+        own = (*MIXERS[self.in_layer(0)].uses, *_CHECKED_APART)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             plain = field.name == "kv_heads" and value == self.heads
-            if field.name not in _OF_EVERY_KIND and value != field.default and not plain:
+            if field.name not in own and value != field.default and not plain:
                 raise ConfigError(
                     f'model.attention.{field.name} = {json.dumps(value)} only applies to model.attention.kind = "softmax"; given '
                     f'"{kind}". Remove model.attention.{field.name}.'

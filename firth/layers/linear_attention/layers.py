@@ -26,7 +26,8 @@ from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 from firth.layers.linear_attention.weights import LogProduct
 from firth.layers.norm import norm
-from firth.layers.self_attention import Tapped, TokenMixer
+from firth.layers.self_attention import Tapped
+from firth.layers.token_mixer import TokenMixer
 
 TAYLOR_WIDTH = 16  # of q and k, as published: φ then has 273 numbers
 GATE_RANK, GATE_ROOT = 16, 16  # Yang et al. 2023, §4.4
@@ -79,6 +80,10 @@ class _Linear(TokenMixer):
 
 
 class LinearAttention(_Linear):
+    kind = "linear"
+    label = "linear attention"
+    about = "A softmax replaced by a product of features, so that the past is one matrix (Katharopoulos et al. 2020)."
+    latex = r"\varphi(q_t)^\top S_t / \varphi(q_t)^\top z_t, \quad S_t = S_{t-1} + \varphi(k_t) v_t^\top"
     features: FeatureMap = ELU_PLUS_ONE
 
     def __init__(self, config: BlockConfig) -> None:
@@ -98,6 +103,11 @@ class LinearAttention(_Linear):
 
 
 class TaylorAttention(LinearAttention):
+    kind = "taylor"
+    label = "Taylor attention"
+    about = "Linear attention with the Taylor features of exp, the global layers of Based (Arora et al. 2024)."
+    latex = r"\varphi(q) \cdot \varphi(k) = 1 + s + s^2 / 2"
+    uses = ("heads", "feature_width", "span")
     features: FeatureMap = TAYLOR
 
     @staticmethod
@@ -113,7 +123,20 @@ class GatedLinearAttention(_Linear):
 
     W¹ and W² have rank 16, so the layer has about as many parameters as softmax attention (Yang et al. 2023, §4.4)."""
 
+    kind = "gated_linear"
+    label = "gated linear attention"
+    about = "Linear attention that forgets, by a gate for each key dimension (Yang et al. 2023)."
+    latex = r"q_t^\top S_t, \quad S_t = \mathrm{diag}(g_t) S_{t-1} + k_t v_t^\top"
+    forgets = True
     features: FeatureMap = IDENTITY
+
+    @classmethod
+    def check(cls, model: Any) -> None:
+        if model.width % (2 * model.attention.heads):
+            raise ConfigError(
+                f'with model.attention.kind = "{cls.kind}", keys have half the width of values: model.width = {model.width} '
+                f"must be a multiple of 2 · model.attention.heads = {2 * model.attention.heads}"
+            )
 
     def __init__(self, config: BlockConfig) -> None:
         width, bias = config.width, config.biased
