@@ -43,8 +43,8 @@ class Weights(NamedTuple):
 class Cell(Idea, nn.Module, ABC):
     """One recurrent layer, in one direction or two, with its parameters.
 
-    A subclass declares its gates and its state, writes `step`, and creates the parameters that `weights` returns. It may add
-    a fast path (`fused`) and its own initial weights (`draw`). To make it known, add it to CELLS in __init__.py."""
+    A subclass declares its gates and its state and writes `step`. It may create other parameters (`own_weights`), and add a fast
+    path (`fused`) and its own initial weights (`draw`). To make it known, add it to CELLS in __init__.py."""
 
     gates: ClassVar[tuple[str, ...]]  # in the order in which W stacks them
     state: ClassVar[tuple[str, ...]] = ("h",)
@@ -57,11 +57,24 @@ class Cell(Idea, nn.Module, ABC):
     directions: int
     reset: Reset
 
-    @abstractmethod
-    def __init__(self, inputs: int, width: int, *, bidirectional: bool = False, reset: Reset = "after") -> None: ...
+    def __init__(self, inputs: int, width: int, *, bidirectional: bool = False, reset: Reset = "after") -> None:
+        """With W, b and, if it `has_hidden_weights`, U, b' of all gates, under torch's names."""
+        nn.Module.__init__(self)
+        self.inputs, self.width, self.reset = inputs, width, reset
+        self.directions = 2 if bidirectional else 1
+        rows = len(self.gates) * width
+        of_input = {"weight_ih": (rows, inputs), "bias_ih": (rows,)}
+        of_hidden = {"weight_hh": (rows, width), "bias_hh": (rows,)} if self.has_hidden_weights else {}
+        for suffix in ("_l0", "_l0_reverse")[: self.directions]:
+            for name, shape in (of_input | of_hidden).items():
+                self.register_parameter(name + suffix, nn.Parameter(torch.empty(shape).uniform_(-(width**-0.5), width**-0.5)))
 
-    @abstractmethod
-    def own_weights(self, backward: bool = False) -> Weights: ...
+    def own_weights(self, backward: bool = False) -> Weights:
+        suffix = "_l0_reverse" if backward else "_l0"
+        W_gi, b_g = self.get_parameter("weight_ih" + suffix), self.get_parameter("bias_ih" + suffix)
+        if not self.has_hidden_weights:
+            return Weights(W_gi, W_gi.new_zeros(0, self.width), b_g, b_g.new_zeros(0))
+        return Weights(W_gi, self.get_parameter("weight_hh" + suffix), b_g, self.get_parameter("bias_hh" + suffix))
 
     def weights(self, backward: bool = False) -> Weights:
         if (directions := self.quantised) is None:

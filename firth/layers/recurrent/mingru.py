@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from firth.layers.recurrent.cell import Cell, Reset, State, Trace, Weights
+from firth.layers.recurrent.cell import Cell, State, Trace, Weights
 
 
 class MinGRU(Cell):
@@ -31,21 +31,6 @@ class MinGRU(Cell):
     gates = ("update", "candidate")
     has_hidden_weights = False
     parallel = True
-
-    def __init__(self, inputs: int, width: int, *, bidirectional: bool = False, reset: Reset = "after") -> None:
-        nn.Module.__init__(self)
-        self.inputs, self.width, self.reset = inputs, width, reset
-        self.directions = 2 if bidirectional else 1
-        for suffix in ("_l0", "_l0_reverse")[: self.directions]:
-            for name, shape in (("weight_ih", (2 * width, inputs)), ("bias_ih", (2 * width,))):
-                parameter = nn.Parameter(torch.empty(shape))
-                self.register_parameter(name + suffix, parameter)
-                nn.init.uniform_(parameter, -(width**-0.5), width**-0.5)
-
-    def own_weights(self, backward: bool = False) -> Weights:
-        suffix = "_l0_reverse" if backward else "_l0"
-        W_gi, b_g = self.get_parameter("weight_ih" + suffix), self.get_parameter("bias_ih" + suffix)
-        return Weights(W_gi, W_gi.new_zeros(0, self.width), b_g, b_g.new_zeros(0))
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
         (h_Bd,) = state
