@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine.engine import Engine, Event, Finished, Job, Written
+from firth.decoding.engine.engine import Engine, Event, Finished, GeneratedToken, Job
 from firth.decoding.generate import generate
 from firth.models import LanguageModel
 
@@ -48,9 +48,9 @@ class Heard:
         assert not any(isinstance(event, Finished) for event in self.events[:-1])
         return last
 
-    def written(self) -> list[Written]:
+    def written(self) -> list[GeneratedToken]:
         self.finished()
-        return [event for event in self.events if isinstance(event, Written)]
+        return [event for event in self.events if isinstance(event, GeneratedToken)]
 
     def ids(self) -> list[int]:
         return [event.id for event in self.written()]

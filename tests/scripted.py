@@ -17,8 +17,8 @@ from chat_templates import CHATML
 from http_servers import Served, serving
 
 from firth.api import compose, train_recipe
-from firth.decoding.engine.jobs import Deliver, Event, Finished, Job, JobLimits, Ticket, Written
-from firth.decoding.sampling.rows import Text
+from firth.decoding.engine.jobs import Deliver, Event, Finished, GeneratedToken, Job, JobLimits, Ticket
+from firth.decoding.sampling.rows import TextSoFar
 from firth.text import Tokenizer
 
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|header|>", "<|close|>", "<|eot|>"]
@@ -65,9 +65,9 @@ class ScriptedEngine:
         JobLimits(10**6, None, None).check(job)
         self.jobs.append(job)
         ids = self._ids(self.script.popleft())
-        events: list[Event] = [Written(id, -1.0) for id in ids[: job.config.tokens]]
+        events: list[Event] = [GeneratedToken(id, -1.0) for id in ids[: job.config.tokens]]
         end = Finished("stop" if len(ids) < job.config.tokens else "length")
-        ticket = Ticket(job, Text(job.config), deliver, threading.Condition())
+        ticket = Ticket(job, TextSoFar(job.config), deliver, threading.Condition())
         threading.Thread(target=lambda: [deliver([event]) for event in (*events, end)], daemon=True).start()
         return ticket
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from firth.config import expect_numbers, setting
-from firth.decoding.constraints.choice import Choice
+from firth.decoding.constraints.choice import OneOf
 from firth.decoding.constraints.constraint import Constraint
 from firth.decoding.constraints.json_schema import JsonSchema
 from firth.decoding.constraints.regex import Regex
@@ -69,7 +69,7 @@ class LengthSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig(
-    Choice,
+    OneOf,
     Regex,
     JsonSchema,
     RepetitionPenalty,

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.graphs.captured import MOST, Captured, can_capture, is_fixed, lend, padded_width, room_for
-from firth.decoding.loop import Loop, Writer
+from firth.decoding.loop import Loop, TextRow
 from firth.decoding.prefill import prefill
 from firth.decoding.sampling.choice import pick
-from firth.decoding.sampling.rows import Spelled, Text
+from firth.decoding.sampling.rows import Spelled, TextSoFar
 from firth.errors import ConfigError
 from firth.layers.state import AttentionState
 from firth.models import LanguageModel
@@ -28,10 +28,10 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, sp
     """Yield token_B, `config.tokens` times, on the CPU. Tokens of the prompt, too, count as repeated. With a constraint, which
     needs `spelled`, it ends when nothing can follow in any row."""
     past = prompt_BT.tolist() if config.reads_text else [()] * len(prompt_BT)
-    return resumed(model, prompt_BT, [Writer.of(config, row, tokens, spelled) for row, tokens in enumerate(past)])
+    return resumed(model, prompt_BT, [TextRow.of(config, row, tokens, spelled) for row, tokens in enumerate(past)])
 
 
-def resumed(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer]) -> Iterator[Tensor]:
+def resumed(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[TextRow]) -> Iterator[Tensor]:
     """As `generate`, for texts of which some tokens may be drawn already."""
     config = rows[0].text.config
     tokens = _tokens(model, prompt_BT, rows, config)
@@ -45,7 +45,7 @@ def resumed(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer]) -> 
         count = min(4 * count, _AHEAD)
 
 
-def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer], config: DecodingConfig) -> Iterator[Tensor]:
+def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[TextRow], config: DecodingConfig) -> Iterator[Tensor]:
     endless = EndlessText(model)
     loop = Loop(endless, endless.start(len(rows)), prompt_BT, rows, endless.pick)
     for _ in range(config.tokens):
@@ -56,7 +56,7 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[Writer], con
         warnings.warn(f"the text was cut off after {config.tokens} tokens, before it matched. Ask for more tokens.", stacklevel=2)
 
 
-def _over(texts: Sequence[Text]) -> bool:
+def _over(texts: Sequence[TextSoFar]) -> bool:
     """Whether nothing can follow in any of the texts; a text that cannot match any more is an error."""
     for text in texts:
         if text.failure is not None:
@@ -65,7 +65,7 @@ def _over(texts: Sequence[Text]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class WindowState:
     """A model's state, and the tokens that it was computed from where the context is bounded: in pieces, as they came."""
 
     inner: Any
@@ -73,7 +73,7 @@ class Window:
     length: int = 0  # of all pieces
     room: int = 0  # of a state of fixed size: its capacity
 
-    def select(self, rows: Tensor) -> Window:
+    def select(self, rows: Tensor) -> WindowState:
         pieces = (self.held()[rows],) if self.pieces else ()
         return replace(self, inner=self.inner.select(rows), pieces=pieces)
 
@@ -91,10 +91,10 @@ class EndlessText:
         self.model = model
         self.captured = lend(model, self) if can_capture(model) else None
 
-    def start(self, batch: int) -> Window:
-        return Window(self.model.start(batch))
+    def start(self, batch: int) -> WindowState:
+        return WindowState(self.model.start(batch))
 
-    def step(self, token_BT: Tensor, state: Window) -> tuple[Tensor, Window]:
+    def step(self, token_BT: Tensor, state: WindowState) -> tuple[Tensor, WindowState]:
         limit = self.model.context
         if limit is None:
             return self._advance(token_BT, state)
@@ -104,7 +104,7 @@ class EndlessText:
         if length <= limit:
             return self._advance(token_BT, replace(state, pieces=(*state.pieces, token_BT), length=length))
         token_BT = torch.cat((*state.pieces, token_BT), dim=1)[:, -max(1, limit // 2) :]
-        again = Window(self.model.start(len(token_BT)), (token_BT,), token_BT.shape[1], state.room)
+        again = WindowState(self.model.start(len(token_BT)), (token_BT,), token_BT.shape[1], state.room)
         return self._advance(token_BT, again)
 
     def pick(self, logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class EndlessText:
         return (pick if self.captured is None else self.captured.pick)(logits_BV, config, u_B)
 
     @torch.inference_mode()
-    def _advance(self, token_BT: Tensor, state: Window) -> tuple[Tensor, Window]:
+    def _advance(self, token_BT: Tensor, state: WindowState) -> tuple[Tensor, WindowState]:
         """`state` counts the new tokens already, but its inner state is the one before them."""
         if self.captured is not None:
             state = self._fixed(token_BT, state, self.captured)
@@ -122,7 +122,7 @@ class EndlessText:
         x_B1d, inner = prefill(self.model, token_BT, state.inner)
         return self.model.readout(x_B1d), replace(state, inner=inner)
 
-    def _fixed(self, token_BT: Tensor, state: Window, captured: Captured) -> Window:
+    def _fixed(self, token_BT: Tensor, state: WindowState, captured: Captured) -> WindowState:
         """The state in memory of a fixed size, with room for the new tokens and their padding. The state of a text that begins
         with many tokens becomes one after them."""
         (rows, tokens), limit = token_BT.shape, self.model.context

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.choice import Choosing, Pick, Row, RowChoice
+from firth.decoding.sampling.choice import DecodedRow, PendingChoice, Pick, RowChoice
 from firth.decoding.sampling.draw import Draws
-from firth.decoding.sampling.rows import Spelled, Text
+from firth.decoding.sampling.rows import Spelled, TextSoFar
 
-AnyRow = TypeVar("AnyRow", bound=Row)
+AnyRow = TypeVar("AnyRow", bound=DecodedRow)
 
 
 class StepwiseModel(Protocol):
@@ -27,10 +27,10 @@ class StepwiseModel(Protocol):
 
 
 @dataclass(eq=False)
-class Writer:
+class TextRow:
     """One text of a loop; see choice.Row."""
 
-    text: Text
+    text: TextSoFar
     draws: Draws
     drawn: int = 0
     top: int = 0
@@ -38,9 +38,9 @@ class Writer:
     @classmethod
     def of(
         cls, config: DecodingConfig, number: int, past: Sequence[int] = (), spelled: Spelled | None = None, drawn: int = 0
-    ) -> Writer:
+    ) -> TextRow:
         """`number`: of this text among those of the same seed; `drawn`: how many of its tokens are in `past` already."""
-        return cls(Text(config, past, spelled), Draws(config.seed, number), drawn)
+        return cls(TextSoFar(config, past, spelled), Draws(config.seed, number), drawn)
 
 
 class Loop(Generic[AnyRow]):
@@ -71,7 +71,7 @@ class Loop(Generic[AnyRow]):
         self._follow(token_R)
         return token_R
 
-    def choose(self, logits_RV: Tensor, changed_RV: Tensor | None = None) -> Choosing:
+    def choose(self, logits_RV: Tensor, changed_RV: Tensor | None = None) -> PendingChoice:
         """As RowChoice.begin; whoever reads the choice appends the tokens to the texts."""
         choosing = self._choice.begin(logits_RV, changed_RV)
         self._follow(choosing.token_n)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.search.beam import Hypothesis, length_penalty
-from firth.decoding.search.considered import Candidate
+from firth.decoding.search.considered import BeamCandidate
 from firth.figures.beam_tree import Outcome, beam_figure, beam_text
 from firth.figures.figure import Drawn, Figure
 
@@ -71,7 +71,7 @@ class BeamRecorder:
         self._beams: dict[int, int] = {}  # the nodes of the live beams
         self._next = {0: 0}
 
-    def __call__(self, group: int, candidates: Sequence[Candidate]) -> None:
+    def __call__(self, group: int, candidates: Sequence[BeamCandidate]) -> None:
         if group == 0:  # a new step
             self._beams, self._next = self._next, {}
         for one in candidates:
@@ -80,7 +80,7 @@ class BeamRecorder:
                 self._next[one.beam] = len(self._nodes)
             self._add(self._beams[one.parent], one)
 
-    def _add(self, parent: int, one: Candidate) -> None:
+    def _add(self, parent: int, one: BeamCandidate) -> None:
         tokens, before = (*self._tokens[parent], one.token), self._nodes[parent].log_probability
         score = one.searched / length_penalty(len(tokens), self._config.penalty, self._config.beam_rules)
         outcome: Outcome = "ended" if one.ended else "dropped" if one.beam is None else "kept"

@@ -27,7 +27,7 @@ def everything(b: int, h: int, q: int, k: int) -> bool:
     return True
 
 
-class Score(NamedTuple):
+class ScoreFunction(NamedTuple):
     """a(q, k) in two steps, because a position acts between them: what is done to q and to k alone, then what compares them."""
 
     compare: Callable[[Array, Array, int], float]  # (query, key, h)
@@ -44,38 +44,40 @@ def _gaussian(q_D: Array, k_D: Array, h: int) -> float:
     return -0.5 * sum((float(q_D[n]) - float(k_D[n])) ** 2 for n in range(len(q_D)))
 
 
-DOT = Score(_dot)
-SCALED_DOT = Score(_dot, scaled=True)
-GAUSSIAN = Score(_gaussian)
+DOT = ScoreFunction(_dot)
+SCALED_DOT = ScoreFunction(_dot, scaled=True)
+GAUSSIAN = ScoreFunction(_gaussian)
 
 
-def bilinear(M_HDC: Array) -> Score:
+def bilinear(M_HDC: Array) -> ScoreFunction:
     """qᵀ M k, with one M per head or one for all."""
-    return Score(_dot, query=lambda q_D, h: times(q_D, _of_head(M_HDC, h, 2)))
+    return ScoreFunction(_dot, query=lambda q_D, h: times(q_D, _of_head(M_HDC, h, 2)))
 
 
-def additive(w_HA: Array, W_q_HDA: Array | None = None, W_k_GCA: Array | None = None) -> Score:
+def additive(w_HA: Array, W_q_HDA: Array | None = None, W_k_GCA: Array | None = None) -> ScoreFunction:
     """w·tanh(W_qᵀ q + W_kᵀ k), each with one per head or one for all; q and k as they are where there is no W."""
 
     def compare(q_A: Array, k_A: Array, h: int) -> float:
         w_A = _of_head(w_HA, h, 1)
         return sum(float(w_A[n]) * math.tanh(float(q_A[n]) + float(k_A[n])) for n in range(len(q_A)))
 
-    return Score(
+    return ScoreFunction(
         compare,
         query=lambda q_D, h: q_D if W_q_HDA is None else times(q_D, _of_head(W_q_HDA, h, 2)),
         key=lambda k_C, g: k_C if W_k_GCA is None else times(k_C, _of_head(W_k_GCA, g, 2)),
     )
 
 
-def cosine(log_tau_H: Array) -> Score:
+def cosine(log_tau_H: Array) -> ScoreFunction:
     """τ_h q̂·k̂, with one log τ per head or one for all; a zero vector stays zero."""
 
     def unit(x_D: Array) -> Array:
         length = math.sqrt(sum(float(x) ** 2 for x in x_D))
         return np.array([float(x) / length if length else 0.0 for x in x_D])
 
-    return Score(_dot, query=lambda q_D, h: math.exp(float(_of_head(log_tau_H, h, 0))) * unit(q_D), key=lambda k_C, g: unit(k_C))
+    return ScoreFunction(
+        _dot, query=lambda q_D, h: math.exp(float(_of_head(log_tau_H, h, 0))) * unit(q_D), key=lambda k_C, g: unit(k_C)
+    )
 
 
 def scores(
@@ -83,7 +85,7 @@ def scores(
     k_BGKC: Array,
     scale: float | None = None,
     q_start: int | Sequence[int] = 0,
-    score: Score = SCALED_DOT,
+    score: ScoreFunction = SCALED_DOT,
     position: Position = ABSENT,
     cap: float | None = None,
 ) -> Array:
@@ -145,7 +147,7 @@ def weights(
     allowed: Allowed = everything,
     scale: float | None = None,
     q_start: int | Sequence[int] = 0,
-    score: Score = SCALED_DOT,
+    score: ScoreFunction = SCALED_DOT,
     position: Position = ABSENT,
     cap: float | None = None,
 ) -> Array:
@@ -160,7 +162,7 @@ def attend(
     allowed: Allowed = everything,
     scale: float | None = None,
     q_start: int | Sequence[int] = 0,
-    score: Score = SCALED_DOT,
+    score: ScoreFunction = SCALED_DOT,
     position: Position = ABSENT,
     cap: float | None = None,
 ) -> Array:

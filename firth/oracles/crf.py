@@ -17,7 +17,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
-class Answer(NamedTuple):
+class CrfResult(NamedTuple):
     log_partition: float
     marginal_WC: Array
     best: tuple[int, ...]  # the most probable sequence
@@ -30,7 +30,7 @@ def score(emission_WC: Array, start_C: Array, transition_CC: Array, end_C: Array
     return total + sum(float(transition_CC[one, other]) for one, other in itertools.pairwise(tags))
 
 
-def crf(emission_WC: Array, start_C: Array, transition_CC: Array, end_C: Array) -> Answer:
+def crf(emission_WC: Array, start_C: Array, transition_CC: Array, end_C: Array) -> CrfResult:
     W, C = emission_WC.shape
     scores = {tags: score(emission_WC, start_C, transition_CC, end_C, tags) for tags in itertools.product(range(C), repeat=W)}
     best = max(scores, key=lambda tags: scores[tags])
@@ -40,4 +40,4 @@ def crf(emission_WC: Array, start_C: Array, transition_CC: Array, end_C: Array) 
     for tags, weight in weights.items():
         for w, tag in enumerate(tags):
             marginal_WC[w, tag] += weight / total
-    return Answer(scores[best] + math.log(total), marginal_WC, best, scores[best])
+    return CrfResult(scores[best] + math.log(total), marginal_WC, best, scores[best])

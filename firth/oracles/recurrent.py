@@ -15,7 +15,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
-class Gate(NamedTuple):
+class GateWeights(NamedTuple):
     """W x + b + U h + b'. Two biases, because the GRU with reset="after" puts r around the second alone."""
 
     W_di: Array
@@ -57,7 +57,7 @@ class MinGRUTrace(NamedTuple):
     candidate_Td: Array
 
 
-def rnn(x_Ti: Array, h_d: Array, gate: Gate) -> RNNTrace:
+def rnn(x_Ti: Array, h_d: Array, gate: GateWeights) -> RNNTrace:
     """h_t = tanh(W x_t + b + U h_{t−1} + b')   (Elman 1990)."""
     T, d = len(x_Ti), len(h_d)
     h = np.zeros((T, d))
@@ -69,7 +69,13 @@ def rnn(x_Ti: Array, h_d: Array, gate: Gate) -> RNNTrace:
 
 
 def lstm(
-    x_Ti: Array, h_d: Array, c_d: Array, input_gate: Gate, forget_gate: Gate, candidate: Gate, output_gate: Gate
+    x_Ti: Array,
+    h_d: Array,
+    c_d: Array,
+    input_gate: GateWeights,
+    forget_gate: GateWeights,
+    candidate: GateWeights,
+    output_gate: GateWeights,
 ) -> LSTMTrace:
     """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), c' = f⊙c + i⊙g, h' = o⊙tanh(c')."""
     T, d = len(x_Ti), len(h_d)
@@ -87,7 +93,12 @@ def lstm(
 
 
 def gru(
-    x_Ti: Array, h_d: Array, reset_gate: Gate, update_gate: Gate, candidate: Gate, reset: Literal["after", "before"]
+    x_Ti: Array,
+    h_d: Array,
+    reset_gate: GateWeights,
+    update_gate: GateWeights,
+    candidate: GateWeights,
+    reset: Literal["after", "before"],
 ) -> GRUTrace:
     """r, z = σ(W x + U h + b), h' = (1 − z)⊙n + z⊙h, and two candidates that are different functions:
     reset="after"   n = tanh(W x + b + r⊙(U h + b'))   torch's and cuDNN's
@@ -124,7 +135,7 @@ def mingru(x_Ti: Array, h_d: Array, update_gate: InputGate, candidate: InputGate
     return MinGRUTrace(h, z, n)
 
 
-def _plain(gate: Gate, j: int, x_i: Array, h_d: Array) -> float:
+def _plain(gate: GateWeights, j: int, x_i: Array, h_d: Array) -> float:
     """Unit j of W x + b + U h + b'."""
     return _dot(gate.W_di[j], x_i) + float(gate.b_d[j]) + _dot(gate.U_dd[j], h_d) + float(gate.b_hidden_d[j])
 

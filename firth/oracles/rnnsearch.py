@@ -32,7 +32,7 @@ class Sum(NamedTuple):
         return self.W_h @ h_d + self.W_e @ e_e + self.W_c @ c_m + self.b
 
 
-class Decoder(NamedTuple):
+class RnnSearchDecoder(NamedTuple):
     v_A: Array
     W_Ad: Array
     U_Am: Array
@@ -42,14 +42,14 @@ class Decoder(NamedTuple):
     output: Sum
 
 
-class Trace(NamedTuple):
+class RnnSearchTrace(NamedTuple):
     alignment_TS: Array
     context_Tm: Array
     h_Td: Array
     probability_TV: Array
 
 
-def decode(embedded_Te: Array, memory_Sm: Array, h_d: Array, decoder: Decoder) -> Trace:
+def decode(embedded_Te: Array, memory_Sm: Array, h_d: Array, decoder: RnnSearchDecoder) -> RnnSearchTrace:
     alignments, contexts, hidden, probabilities = [], [], [], []
     for e_e in embedded_Te:
         score_S = [float(decoder.v_A @ np.tanh(decoder.W_Ad @ h_d + decoder.U_Am @ m_m)) for m_m in memory_Sm]
@@ -63,7 +63,7 @@ def decode(embedded_Te: Array, memory_Sm: Array, h_d: Array, decoder: Decoder) -
         contexts.append(c_m)
         hidden.append(h_d)
         probabilities.append(softmax(decoder.output.of(h_d, e_e, c_m)))
-    return Trace(*(np.array(found) for found in (alignments, contexts, hidden, probabilities)))
+    return RnnSearchTrace(*(np.array(found) for found in (alignments, contexts, hidden, probabilities)))
 
 
 def sigmoid(x: Array) -> Array:

@@ -34,7 +34,7 @@ class Convolution(NamedTuple):
     bias_k: Array
 
 
-class Decoder(NamedTuple):
+class CaptionDecoder(NamedTuple):
     v_A: Array
     W_Ad: Array
     U_Am: Array
@@ -45,7 +45,7 @@ class Decoder(NamedTuple):
     word: Sum
 
 
-class Trace(NamedTuple):
+class CaptionTrace(NamedTuple):
     alignment_TS: Array
     h_Td: Array
     probability_TV: Array
@@ -73,7 +73,7 @@ def convolve(x_HWC: Array, kernel_kC33: Array) -> Array:
     return y_HWk
 
 
-def decode(embedded_Te: Array, cell_Sm: Array, h_d: Array, c_d: Array, decoder: Decoder) -> Trace:
+def decode(embedded_Te: Array, cell_Sm: Array, h_d: Array, c_d: Array, decoder: CaptionDecoder) -> CaptionTrace:
     alignments, hidden, probabilities = [], [], []
     for e_e in embedded_Te:
         alpha_S = softmax(np.array([float(decoder.v_A @ np.tanh(decoder.W_Ad @ h_d + decoder.U_Am @ a_m)) for a_m in cell_Sm]))
@@ -84,7 +84,7 @@ def decode(embedded_Te: Array, cell_Sm: Array, h_d: Array, c_d: Array, decoder: 
         alignments.append(alpha_S)
         hidden.append(h_d)
         probabilities.append(softmax(decoder.word.of(h_d, e_e, z_m)))
-    return Trace(*(np.array(found) for found in (alignments, hidden, probabilities)))
+    return CaptionTrace(*(np.array(found) for found in (alignments, hidden, probabilities)))
 
 
 def _normalised(x_HWk: Array, convolution: Convolution) -> Array:

@@ -46,7 +46,7 @@ def sigmoid_loss(v_d: Array, targets_Td: Array, sign_T: Sequence[float]) -> floa
     return sum(_softplus(-sign * _dot(u_d, v_d)) for u_d, sign in zip(targets_Td, sign_T, strict=True))
 
 
-class Step(NamedTuple):
+class StepLoss(NamedTuple):
     loss: float
     terms: int
 
@@ -60,7 +60,7 @@ def step(
     rate: float,
     cbow: bool,
     divided: bool = False,
-) -> Step:
+) -> StepLoss:
     """One step of gradient descent on Σ sigmoid_loss over the inputs that predict one word, in place.
 
     Skip-gram: one input for each word of the window. CBOW: one input, their mean; each word of the window then receives the full
@@ -78,12 +78,12 @@ def step(
                 input_change[word] += g * output_Vd[target] / (len(window) if cbow and divided else 1)
     input_Vd += rate * input_change
     output_Vd += rate * output_change
-    return Step(loss, len(inputs_Rd))
+    return StepLoss(loss, len(inputs_Rd))
 
 
 def softmax_step(
     input_Vd: Array, output_Vd: Array, window: Sequence[int], target: int, rate: float, cbow: bool, divided: bool = False
-) -> Step:
+) -> StepLoss:
     """The same step for softmax_loss: g_c = [c = target] − p(c | v) for every word c of the vocabulary."""
     inputs_Rd = _inputs(input_Vd, window, cbow)
     input_change, output_change = np.zeros_like(input_Vd), np.zeros_like(output_Vd)
@@ -97,7 +97,7 @@ def softmax_step(
                 input_change[word] += g * output_Vd[c] / (len(window) if cbow and divided else 1)
     input_Vd += rate * input_change
     output_Vd += rate * output_change
-    return Step(loss, len(inputs_Rd))
+    return StepLoss(loss, len(inputs_Rd))
 
 
 def _inputs(input_Vd: Array, window: Sequence[int], cbow: bool) -> list[Array]:

@@ -23,14 +23,14 @@ _PARAMETER = re.compile(r"\s*<parameter=([^<>\s]+)>\n?(.*?)\n?</parameter>\s*", 
 Schemas = Mapping[str, Mapping[str, Any]]  # function → JSON schema of its parameters
 
 
-class Call(NamedTuple):
+class ParsedCall(NamedTuple):
     name: str
     arguments: dict[str, Any]
 
 
-def _json_calls(text: str, schemas: Schemas) -> list[Call] | None:
+def _json_calls(text: str, schemas: Schemas) -> list[ParsedCall] | None:
     """{"name": …, "arguments": {…}}, one or several, or a list of them."""
-    calls: list[Call] = []
+    calls: list[ParsedCall] = []
     at, end = 0, len(text.rstrip())
     while at < end:
         value, at = _value(text, at)
@@ -44,20 +44,20 @@ def _json_calls(text: str, schemas: Schemas) -> list[Call] | None:
     return calls
 
 
-def _mistral_calls(text: str, schemas: Schemas) -> list[Call] | None:
+def _mistral_calls(text: str, schemas: Schemas) -> list[ParsedCall] | None:
     """weather{"city": "Paris"}, once or several times, without the [TOOL_CALLS] before each; or the common format."""
-    calls: list[Call] = []
+    calls: list[ParsedCall] = []
     at = 0
     while at < len(text.rstrip()):
         name = _NAMED.match(text, at)
         value, at = _value(text, name.end()) if name else (None, at)
         if name is None or not isinstance(value, dict):
             return _json_calls(text, schemas)
-        calls.append(Call(name[1], value))
+        calls.append(ParsedCall(name[1], value))
     return calls
 
 
-def _parameter_calls(text: str, schemas: Schemas) -> list[Call] | None:
+def _parameter_calls(text: str, schemas: Schemas) -> list[ParsedCall] | None:
     """<function=weather><parameter=city>Paris</parameter></function>. A value is JSON, unless its schema says that it is text."""
     function = _FUNCTION.fullmatch(text)
     if function is None:
@@ -74,7 +74,7 @@ def _parameter_calls(text: str, schemas: Schemas) -> list[Call] | None:
         is_text = isinstance(schema, dict) and schema.get("type") == "string"
         value, end = (None, 0) if is_text else _value(found[2], 0)
         arguments[parameter] = value if end and not found[2][end:].strip() else found[2]
-    return [Call(name, arguments)]
+    return [ParsedCall(name, arguments)]
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:
@@ -86,14 +86,14 @@ def _value(text: str, at: int) -> tuple[Any, int]:
         return None, at
 
 
-def _call(value: Any) -> Call | None:
+def _call(value: Any) -> ParsedCall | None:
     """The function in another family's format, which models sometimes use."""
     if not isinstance(value, dict) or not isinstance(name := value.get("name"), str):
         return None
     arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):
         arguments, _ = _value(arguments, 0)
-    return Call(name, arguments) if isinstance(arguments, dict) else None
+    return ParsedCall(name, arguments) if isinstance(arguments, dict) else None
 
 
 class CallFormat(NamedTuple):
@@ -103,7 +103,7 @@ class CallFormat(NamedTuple):
     label: str
     opening: str
     closing: str = ""
-    reads: Callable[[str, Schemas], list[Call] | None] = _json_calls
+    reads: Callable[[str, Schemas], list[ParsedCall] | None] = _json_calls
     also: tuple[str, ...] = ()  # further strings that may be special tokens
     dropped: tuple[str, ...] = ()  # special tokens without a meaning of their own, which are dropped
 
@@ -111,7 +111,7 @@ class CallFormat(NamedTuple):
     def markers(self) -> tuple[str, ...]:
         return tuple(marker for marker in (self.opening, self.closing, *self.also) if marker)
 
-    def calls(self, inside: str, schemas: Schemas) -> list[Call] | None:
+    def calls(self, inside: str, schemas: Schemas) -> list[ParsedCall] | None:
         for marker in self.dropped:
             inside = inside.replace(marker, "")
         return self.reads(inside, schemas)
@@ -139,10 +139,10 @@ class CallReader:
         self._inside = self._said = False  # between opening and closing; whether there was text
         self.found = 0
 
-    def push(self, piece: str) -> tuple[str, list[Call]]:
+    def push(self, piece: str) -> tuple[str, list[ParsedCall]]:
         """The text and the calls that are certain after `piece`."""
         self._held += piece
-        text, calls = "", list[Call]()
+        text, calls = "", list[ParsedCall]()
         while (step := self._closed() if self._inside else self._opened()) is not None:
             text, calls = text + step[0], calls + step[1]
         if not self._inside:
@@ -151,7 +151,7 @@ class CallReader:
         self._said = self._said or bool(text)
         return text, calls
 
-    def finish(self) -> tuple[str, list[Call]]:
+    def finish(self) -> tuple[str, list[ParsedCall]]:
         """The rest, at the end of the text."""
         held, self._held = self._held, ""
         if self._inside:
@@ -159,7 +159,7 @@ class CallReader:
             return self._decided(held, "")
         return "" if self.found and not held.strip() else held, []
 
-    def _opened(self) -> tuple[str, list[Call]] | None:
+    def _opened(self) -> tuple[str, list[ParsedCall]] | None:
         """The text before the next call."""
         opening, held = self._format.opening, self._held
         if opening:
@@ -173,7 +173,7 @@ class CallReader:
         self._space = held[len(text) : begin]
         return text, []
 
-    def _closed(self) -> tuple[str, list[Call]] | None:
+    def _closed(self) -> tuple[str, list[ParsedCall]] | None:
         """The finished call."""
         closing = self._format.closing
         if not closing or (end := self._held.find(closing)) < 0:
@@ -181,7 +181,7 @@ class CallReader:
         inside, self._held, self._inside = self._held[:end], self._held[end + len(closing) :], False
         return self._decided(inside, closing)
 
-    def _decided(self, inside: str, closing: str) -> tuple[str, list[Call]]:
+    def _decided(self, inside: str, closing: str) -> tuple[str, list[ParsedCall]]:
         calls = self._format.calls(inside, self._functions)
         if not calls or any(call.name not in self._functions for call in calls):
             return self._space + self._format.opening + inside + closing, []

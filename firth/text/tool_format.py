@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firth.errors import DataError
-from firth.text.tool_calls import FORMATS, Call, CallFormat, CallReader, Schemas
+from firth.text.tool_calls import FORMATS, CallFormat, CallReader, ParsedCall, Schemas
 
 if TYPE_CHECKING:
     from firth.text.chat_template import ChatTemplate
     from firth.text.tokenizers.special_tokens import Ids
 
-_CALL = Call("probe_function", {"probe_argument": "probe_value"})
+_CALL = ParsedCall("probe_function", {"probe_argument": "probe_value"})
 _PARAMETERS = {"type": "object", "properties": {"probe_argument": {"type": "string", "description": "probe_about"}}}
 _TOOL = {"type": "function", "function": {"name": _CALL.name, "description": "probe_description", "parameters": _PARAMETERS}}
 _ID = "probe0001"  # Mistral's templates expect nine letters and digits

@@ -45,7 +45,7 @@ class Saver:
 
     def __init__(self, folder: RunFolder, config: TrainingConfig) -> None:
         self._folder, self._keep = folder, config.keep
-        self._writer = sharded.Writer(config.timeout)
+        self._writer = sharded.CheckpointWriter(config.timeout)
 
     def __enter__(self) -> Self:
         return self

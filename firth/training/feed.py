@@ -61,7 +61,7 @@ def targets_in(name: str, batch: Batch) -> Floats:
 
 
 @dataclass(frozen=True)
-class Piece:
+class MicroBatch:
     """Some rows of a batch, and by what their mean loss is divided to be their part of the batch's, one number for each term."""
 
     rows: slice
@@ -93,14 +93,14 @@ class DeviceBatch:
         """These rows of each array."""
         return {name: tensor[rows] for name, tensor in self.arrays.items()}
 
-    def pieces(self, count: int) -> Iterator[Piece]:
+    def pieces(self, count: int) -> Iterator[MicroBatch]:
         """The rows in at most `count` pieces of about the same size."""
         count = min(count, self.rows)
         for n in range(count):
             rows = slice(self.rows * n // count, self.rows * (n + 1) // count)
             with np.errstate(divide="ignore"):
                 divisor_K = self.whole_K / self.count_BK[rows].sum(0)
-            yield Piece(rows, tuple(divisor_K.tolist()))
+            yield MicroBatch(rows, tuple(divisor_K.tolist()))
 
 
 class Feed:

@@ -28,7 +28,7 @@ from firth.training.distributed import all_reduced, ranks
 from firth.training.feed import Batches, Counts, DeviceBatch, Feed, rows_alike
 from firth.training.guard import UpdateGuard
 from firth.training.optim import optimizer_for
-from firth.training.parallel import Loss, ModelWithLoss, Worker, gathered, mode_of, recompute_blocks, shard, worker
+from firth.training.parallel import Loss, ModelWithLoss, ReplicaStep, gathered, mode_of, recompute_blocks, shard, worker
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
 
@@ -145,7 +145,7 @@ def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step
     training.check_all()
 
 
-def _update(training: Training, compute: Worker, config: TrainingConfig) -> Step:
+def _update(training: Training, compute: ReplicaStep, config: TrainingConfig) -> Step:
     began = time.perf_counter()
     batch = training.batches.next()
     rate = rate_at(config, training.step)
@@ -168,7 +168,7 @@ def _update(training: Training, compute: Worker, config: TrainingConfig) -> Step
     return Step(training.step, rate, batch.tokens, seconds, mean, norm)
 
 
-def _backward(training: Training, batch: DeviceBatch, compute: Worker, config: TrainingConfig) -> Tensor:
+def _backward(training: Training, batch: DeviceBatch, compute: ReplicaStep, config: TrainingConfig) -> Tensor:
     """This process's part of the mean loss of the batch, in `accumulate` pieces; the gradients are left in the parameters."""
     carried = None if batch.fresh else training.carried
     states: list[RecurrentState] = []

@@ -46,7 +46,7 @@ class ModelWithLoss(nn.Module):
         return self.loss(self.model, **arrays, state=state)
 
 
-class Worker:
+class ReplicaStep:
     """Computes the loss of some rows. `synchronised(last)`: gradients are exchanged only in the last piece of a batch."""
 
     def __init__(self, compute: Callable[[dict[str, Tensor], Any], tuple[Tensor, Any]], module: nn.Module | None = None) -> None:
@@ -100,11 +100,11 @@ def distributed_like(tensor: Tensor, like: Tensor) -> Tensor:
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
-def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: TrainingConfig) -> Worker:
+def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: TrainingConfig) -> ReplicaStep:
     """Make it ready to compute; all processes must call this."""
     if sharded is None and mode_of(config) == "one":
         compiled: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
-        return Worker(lambda arrays, state: compiled(model, **arrays, state=state))
+        return ReplicaStep(lambda arrays, state: compiled(model, **arrays, state=state))
     module: nn.Module = sharded or ModelWithLoss(model)
     cast(ModelWithLoss, module).loss = loss
     if sharded is None:
@@ -114,7 +114,7 @@ def worker(model: nn.Module, sharded: ModelWithLoss | None, loss: Loss, config: 
 
             # not the function itself: under its name torch refuses it on a CPU, where gloo can do it
             module.register_comm_hook(None, lambda group, bucket: bf16_compress_hook(group, bucket))  # noqa: PLW0108
-    return Worker(torch.compile(module, dynamic=False) if config.compile else module, module)
+    return ReplicaStep(torch.compile(module, dynamic=False) if config.compile else module, module)
 
 
 def blocks(model: nn.Module) -> list[Block]:

@@ -44,7 +44,7 @@ class Constant(Schedule):
         return config.rate
 
 
-class Cosine(Schedule):
+class CosineSchedule(Schedule):
     kind = "cosine"
     about = "Falls along half a cosine, slowly at both ends (Loshchilov & Hutter 2017)."
     latex = r"\eta_1 + \tfrac{1}{2} (\eta - \eta_1) (1 + \cos \pi t / T)"
@@ -56,7 +56,7 @@ class Cosine(Schedule):
         return lowest + (config.rate - lowest) * (1 + math.cos(math.pi * progress)) / 2
 
 
-class Linear(Schedule):
+class LinearSchedule(Schedule):
     kind = "linear"
     about = "Falls along a line."
     latex = r"\eta_1 + (\eta - \eta_1) (1 - t / T)"
@@ -78,7 +78,9 @@ class InverseSqrt(Schedule):
         return config.rate * math.sqrt(max(1, warmup_steps(config)) / (step + 1))
 
 
-SCHEDULES: Ideas[type[Schedule]] = Ideas("learning-rate schedule", Schedule, (Constant, Cosine, Linear, InverseSqrt))
+SCHEDULES: Ideas[type[Schedule]] = Ideas(
+    "learning-rate schedule", Schedule, (Constant, CosineSchedule, LinearSchedule, InverseSqrt)
+)
 ScheduleKind = Annotated[str, SCHEDULES]
 
 

@@ -36,7 +36,7 @@ _FACTS = "checkpoint.json"
 Like = Callable[[str, torch.Size, torch.dtype], Tensor]  # a tensor of that name, shape and type to read into
 
 
-class Writer:
+class CheckpointWriter:
     """Writes checkpoints while several processes train on: `begin` returns once the tensors have been copied, `wait` once they
     are on disk under their name. One process alone writes at once."""
 

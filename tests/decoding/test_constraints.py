@@ -17,10 +17,10 @@ from small_models import random_model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine.engine import Engine, Event, Finished, Job, Written
+from firth.decoding.engine.engine import Engine, Event, Finished, GeneratedToken, Job
 from firth.decoding.generate import generate
 from firth.decoding.sampling.choice import Chain
-from firth.decoding.sampling.rows import Spelled, Text
+from firth.decoding.sampling.rows import Spelled, TextSoFar
 from firth.errors import ConfigError
 from firth.text.config import TokenizerConfig
 from firth.text.readers.pieces import Piece
@@ -66,7 +66,7 @@ def _sentencepiece(kind: str) -> tokenizers.Tokenizer:
 def sampled(made: Tokenizer, config: DecodingConfig, number: int, before: tuple[int, ...] = ()) -> list[str]:
     """Texts drawn from random logits, spelled as after the tokens `before`."""
     ends = made.ends if made.kind != "word" else ()
-    texts = [Text(config, before, Spelled(made.spelling, ends, made.begins_text(before))) for _ in range(number)]
+    texts = [TextSoFar(config, before, Spelled(made.spelling, ends, made.begins_text(before))) for _ in range(number)]
     random, found = torch.Generator().manual_seed(len(before)), dict[int, str]()
     for _ in range(200):
         going = [n for n in range(number) if n not in found]
@@ -146,7 +146,7 @@ def test_the_tokens_that_may_come_next_are_those_of_all_spellings() -> None:
     spelled = [tokens for choice in choices for tokens in _spellings(made, choice.encode())]
     assert len(spelled) > 9
     for tokens in spelled:
-        text = Text(DecodingConfig(choice=choices), (), Spelled(made.spelling))
+        text = TextSoFar(DecodingConfig(choice=choices), (), Spelled(made.spelling))
         for n, token in enumerate(tokens):
             expected = {one[n] for one in spelled if one[:n] == tokens[:n] and len(one) > n}
             excluded_1V = torch.isinf(Chain([text], CPU).penalised(torch.zeros(1, made.vocab)))
@@ -170,7 +170,7 @@ def test_a_text_may_end_where_it_matches_and_go_on_if_it_can() -> None:
     assert end is not None
     found = sampled(made, DecodingConfig(regex="a+"), 300)
     assert min(map(len, found)) == 1 < max(map(len, found))
-    text = Text(DecodingConfig(regex="aa+"), (), Spelled(made.spelling, (end,)))
+    text = TextSoFar(DecodingConfig(regex="aa+"), (), Spelled(made.spelling, (end,)))
     assert not text.matches
     for _ in range(2):
         assert torch.isinf(Chain([text], CPU).penalised(torch.zeros(1, made.vocab))[0, end])
@@ -199,7 +199,7 @@ def test_a_text_may_end_where_it_matches_and_go_on_if_it_can() -> None:
 )
 def test_what_cannot_be_met_is_refused(kind: str, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
-        Text(DecodingConfig(**settings), (), Spelled(tokenizer(kind).spelling))
+        TextSoFar(DecodingConfig(**settings), (), Spelled(tokenizer(kind).spelling))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def events(engine: Engine, jobs: list[Job]) -> list[list[Event]]:
 
 
 def written(heard: list[Event]) -> list[int]:
-    return [event.id for event in heard if isinstance(event, Written)]
+    return [event.id for event in heard if isinstance(event, GeneratedToken)]
 
 
 def test_rows_of_the_engine_match_beside_rows_that_need_not() -> None:

@@ -26,7 +26,7 @@ from firth.decoding.engine import restarts
 from firth.decoding.engine import work as engine_work
 from firth.decoding.engine.client import EngineClient, EngineConnection, EngineDoor, JobCounts
 from firth.decoding.engine.engine import Engine
-from firth.decoding.engine.jobs import EngineRestarts, JobLimits, QueueFull, Written
+from firth.decoding.engine.jobs import EngineRestarts, GeneratedToken, JobLimits, QueueFull
 from firth.decoding.engine.process import EngineProcess
 
 
@@ -72,7 +72,7 @@ def test_jobs_that_have_not_begun_go_to_the_next_engine_once() -> None:
     tickets = [client.submit(job([n + 1], seconds=50), one) for n, one in enumerate(heard[:5])]
     for _ in range(5):
         theirs.recv()
-    client._deliver(1, [Written(3, 0.0)])
+    client._deliver(1, [GeneratedToken(3, 0.0)])
     tickets[1].cancel()
 
     async def submit() -> None:
@@ -182,7 +182,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[E
     monkeypatch.setattr(engine_work, "_PATIENCE", 0.2)
     door = EngineDoor(str(tmp_path / "engine"), b"key", JobLimits(VOCAB, None, None), 2, 10, JobCounts())
     ours, theirs = multiprocessing.Pipe()
-    settings = engine_work.Settings(2, None, 1, (door.address, door.key))
+    settings = engine_work.EngineSettings(2, None, 1, (door.address, door.key))
     thread = threading.Thread(target=engine_work._take_jobs, args=(theirs, settings))
     thread.start()
     ours.send(random_model("gru", VOCAB))

@@ -15,7 +15,7 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.choice import Chain, penalised, probabilities
 from firth.decoding.sampling.dry import repetitions
 from firth.decoding.sampling.mirostat import Mirostat
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 
 V = 40
 CPU = torch.device("cpu")
@@ -83,7 +83,7 @@ def test_xtc_is_a_mixture_of_both_distributions(threshold: float) -> None:
 def test_mirostat_cuts_and_moves_its_bound_as_llama_cpp() -> None:
     llama_cpp: Any = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python, which is compiled when it is installed")
     tau, eta = 2.5, 0.4
-    text = Text(DecodingConfig(mirostat=tau, mirostat_rate=eta))
+    text = TextSoFar(DecodingConfig(mirostat=tau, mirostat_rate=eta))
     sampler = llama_cpp.llama_sampler_init_mirostat_v2(5, tau, eta)
     sizes = set()
     for step in range(30):
@@ -104,7 +104,7 @@ def test_mirostat_cuts_and_moves_its_bound_as_llama_cpp() -> None:
 def test_mirostat_keeps_the_surprisal_of_a_text_near_its_target() -> None:
     """Whatever the distributions are: here random logits, which alone would give a higher surprisal."""
     generator, target, bits = torch.Generator().manual_seed(0), 2.0, []
-    text = Text(DecodingConfig(mirostat=target, mirostat_rate=0.2))
+    text = TextSoFar(DecodingConfig(mirostat=target, mirostat_rate=0.2))
     chain = Chain([text], CPU)
     for _ in range(400):
         row = torch.randn(1, V, generator=generator) * 1.5
@@ -149,7 +149,7 @@ def test_a_text_without_repetition_is_not_penalised_by_dry() -> None:
     "settings", [{"typical_p": 0.5}, {"xtc_probability": 0.5}, {"mirostat": 2.0}, {"top_k": 3}, {"min_p": 0.2}], ids=str
 )
 def test_filters_of_sampling_leave_greedy_decoding_alone(settings: dict[str, Any]) -> None:
-    text = Text(DecodingConfig(temperature=0.0, **settings))
+    text = TextSoFar(DecodingConfig(temperature=0.0, **settings))
     assert not text.notes
     token_B, _ = Chain([text] * 6, CPU).choose(logits(), torch.zeros(6))
     assert torch.equal(token_B, logits().argmax(-1))

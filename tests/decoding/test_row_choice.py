@@ -12,14 +12,14 @@ import torch
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.choice import Chain, RowChoice
 from firth.decoding.sampling.draw import Draws
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 
 VOCAB = 40
 
 
 @dataclass(eq=False)
 class Row:
-    text: Text
+    text: TextSoFar
     draws: Draws
     drawn: int = 0
     top: int = 0
@@ -37,7 +37,7 @@ def test_every_row_chooses_as_if_it_were_alone(ties: bool) -> None:
         for t, k, p, m, r, others in options
     ]
     past = [torch.randint(VOCAB, (12,), generator=generator).tolist() for _ in configs]
-    rows, alone = ([Row(Text(config, past[n]), Draws(4, n)) for n, config in enumerate(configs)] for _ in range(2))
+    rows, alone = ([Row(TextSoFar(config, past[n]), Draws(4, n)) for n, config in enumerate(configs)] for _ in range(2))
     choice, device = RowChoice(rows, torch.device("cpu")), torch.device("cpu")
     for step in range(4):
         logits_nV = torch.randn((len(rows), VOCAB), generator=generator) * 3

@@ -14,7 +14,7 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.candidates import Candidates
 from firth.decoding.sampling.choice import penalised, pick
 from firth.decoding.sampling.draw import random_numbers
-from firth.decoding.sampling.rows import Rows, Text
+from firth.decoding.sampling.rows import FilterRows, TextSoFar
 from firth.errors import ConfigError
 
 B, V = 6, 40
@@ -34,7 +34,7 @@ def logits(rows: int = B, vocab: int = V, seed: int = 3) -> Tensor:
 
 def filtered(logits_BV: Tensor, config: DecodingConfig) -> Tensor:
     """The logits after all filters of sampling that act."""
-    found, rows = Candidates(logits_BV), Rows([Text(config)], logits_BV.device)
+    found, rows = Candidates(logits_BV), FilterRows([TextSoFar(config)], logits_BV.device)
     for one in config.acting:
         found = one.apply(found, rows)
     return found.logits()

@@ -14,7 +14,7 @@ from translations import CONFIGS, random_translator
 from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.choice import Chain
 from firth.decoding.sampling.draw import random_numbers
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 from firth.decoding.search.beam import Hypothesis
 from firth.decoding.search.sequences import decode
 from firth.models import ConditionalDecoder
@@ -201,7 +201,7 @@ def test_frequencies_follow_the_distribution_over_the_numbers_of_texts(options: 
     expected = [draws * w / sum(weight) for w in weight]
     logits_AV = torch.tensor([math.log(8 - n) for n in range(8)]).expand(draws, -1)
     u_A = torch.tensor([random_numbers(config.seed, number).random() for number in range(draws)], dtype=torch.float64)
-    token_A, _ = Chain([Text(config)] * draws, torch.device("cpu")).choose(logits_AV, u_A)
+    token_A, _ = Chain([TextSoFar(config)] * draws, torch.device("cpu")).choose(logits_AV, u_A)
     seen = torch.bincount(token_A, minlength=8).tolist()
     assert all(count == 0 for count, e in zip(seen, expected, strict=True) if e == 0)
     assert sum((count - e) ** 2 / e for count, e in zip(seen, expected, strict=True) if e > 0) < limit
@@ -209,7 +209,7 @@ def test_frequencies_follow_the_distribution_over_the_numbers_of_texts(options: 
 
 def test_the_draws_of_one_text_follow_the_distribution_from_token_to_token() -> None:
     """And successive ones are independent: of p = (¼, ¾), the four pairs have p = 1/16, 3/16, 3/16, 9/16."""
-    chain, random, draws = Chain([Text(DecodingConfig())], torch.device("cpu")), random_numbers(3, 17), 4_000
+    chain, random, draws = Chain([TextSoFar(DecodingConfig())], torch.device("cpu")), random_numbers(3, 17), 4_000
     logits_1V = torch.tensor([[0.25, 0.75]]).log()
     tokens = [int(chain.choose(logits_1V, torch.tensor([random.random()]))[0]) for _ in range(2 * draws)]
     seen = torch.bincount(torch.tensor(tokens[::2]) * 2 + torch.tensor(tokens[1::2]), minlength=4).tolist()

@@ -18,7 +18,7 @@ from firth.api.recipe import compose
 from firth.config import to_table
 from firth.errors import ConfigError, DataError
 from firth.experiments.extrapolation import POSITIONS, STEPS, Extrapolation, _base, extrapolate, with_position
-from firth.layers.position import KINDS
+from firth.layers.position import SCHEMES
 from firth.layers.position.rotary_scaling import Scaling
 from firth.models.stretch import stretched
 from firth.tasks.next_token import LanguageModelRun
@@ -90,7 +90,7 @@ def test_stretching_turns_by_other_frequencies_and_shares_the_weights(study: Ext
 
 def test_the_schemes_are_trained_alike_but_for_their_positions() -> None:
     base = compose(table())
-    for kind in KINDS:
+    for kind in SCHEMES.kinds:
         one = with_position(base, kind)
         before, after = to_table(base.model), to_table(one.model)
         changed = {key for key in after if after[key] != before.get(key)}

@@ -44,7 +44,7 @@ ALLOWED: Mapping[str, Callable[[int, int, int, int], bool]] = {  # with a limit 
 }
 
 
-def _score(played: PlaygroundResult) -> oracle.Score:
+def _score(played: PlaygroundResult) -> oracle.ScoreFunction:
     given = played.parameters
     match played.settings.score:
         case "dot":

@@ -71,9 +71,9 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
                 np.testing.assert_allclose(gates["h"], level.h, atol=1e-6)
 
 
-def gate(weights: Any, number: int, width: int) -> oracle.Gate:
+def gate(weights: Any, number: int, width: int) -> oracle.GateWeights:
     rows = slice(number * width, (number + 1) * width)
-    return oracle.Gate(*(part.detach().numpy()[rows] for part in weights))
+    return oracle.GateWeights(*(part.detach().numpy()[rows] for part in weights))
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru, reset before"])

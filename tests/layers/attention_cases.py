@@ -76,7 +76,7 @@ class ScoreCase(NamedTuple):
 
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # of G
     mine: Callable[[Parameters], score.Score]
-    oracles: Callable[[Parameters], oracle.Score]
+    oracles: Callable[[Parameters], oracle.ScoreFunction]
     widths: tuple[int, int] = (D, D)
 
 

@@ -71,11 +71,11 @@ def renamed(layer: Recurrent) -> list[tuple[str, Tensor]]:
     ]
 
 
-def gates(layer: Recurrent, level: int = 0) -> list[oracle.Gate]:
+def gates(layer: Recurrent, level: int = 0) -> list[oracle.GateWeights]:
     holder = layer.layers[level]
     parts = {"rnn": 1, "lstm": 4, "gru": 3}[layer.kind]
     stacks = [getattr(holder, f"{name}_l0").detach().chunk(parts) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-    return [oracle.Gate(*(stack[n].numpy() for stack in stacks)) for n in range(parts)]
+    return [oracle.GateWeights(*(stack[n].numpy() for stack in stacks)) for n in range(parts)]
 
 
 def by_oracle(layer: Recurrent, x_Ti: Tensor, h_d: Tensor, c_d: Tensor | None) -> dict[str, Tensor]:

@@ -49,9 +49,9 @@ class Parity(position.Bias):
         return self
 
 
-SCORES: dict[str, tuple[score.Score, oracle.Score]] = {
-    "cauchy": (Cauchy(), oracle.Score(lambda q, k, h: -math.log1p(float(((q - k) ** 2).sum())))),
-    "subclass of dot": (NotReallyDot(scaled=False), oracle.Score(lambda q, k, h: abs(float(q @ k)))),
+SCORES: dict[str, tuple[score.Score, oracle.ScoreFunction]] = {
+    "cauchy": (Cauchy(), oracle.ScoreFunction(lambda q, k, h: -math.log1p(float(((q - k) ** 2).sum())))),
+    "subclass of dot": (NotReallyDot(scaled=False), oracle.ScoreFunction(lambda q, k, h: abs(float(q @ k)))),
     "dot": (score.DOT, oracle.DOT),
 }
 _table_RD = np.random.default_rng(3).normal(size=(5, D))

@@ -63,7 +63,7 @@ def array(x: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return x.detach().double().numpy()
 
 
-def oracle_decoder(model: RecurrentDecoder) -> show_attend_tell.Decoder:
+def oracle_decoder(model: RecurrentDecoder) -> show_attend_tell.CaptionDecoder:
     assert model.attentive is not None
     assert model.output is not None
     cell, e, d = model.attentive.cell, model.embedding.embedding_dim, model.config.width
@@ -76,7 +76,7 @@ def oracle_decoder(model: RecurrentDecoder) -> show_attend_tell.Decoder:
     out = array(model.output.weight)
     word = show_attend_tell.Sum(out[:, :d], out[:, d : d + e], out[:, d + e :], array(model.output.bias))
     query, key = array(model.attentive.query.weight), array(model.attentive.key.weight)  # type: ignore[arg-type]
-    return show_attend_tell.Decoder(array(model.attentive.attend.w_HA[0]), query, key, *gates, word)  # type: ignore[index]
+    return show_attend_tell.CaptionDecoder(array(model.attentive.attend.w_HA[0]), query, key, *gates, word)  # type: ignore[index]
 
 
 def test_the_lstm_captioner_is_show_attend_and_tell() -> None:

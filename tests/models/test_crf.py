@@ -24,7 +24,7 @@ class Case(NamedTuple):
     tag_BW: Tensor
     count_B: Tensor
 
-    def truth(self, row: int) -> oracle.Answer:
+    def truth(self, row: int) -> oracle.CrfResult:
         return oracle.crf(self.emission_BWC[row, : self.count_B[row]].detach().numpy(), *self.parameters())
 
     def parameters(self) -> tuple[oracle.Array, oracle.Array, oracle.Array]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.attention import mask
-from firth.layers.position import KINDS
+from firth.layers.position import SCHEMES
 from firth.models import (
     LanguageModel,
     ModelConfig,
@@ -105,7 +105,7 @@ def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, n
             assert_equal(stepped(model, tokens(), chunks), whole)
 
 
-@pytest.mark.parametrize("position", KINDS)
+@pytest.mark.parametrize("position", SCHEMES.kinds)
 def test_a_transformer_of_parallel_blocks_read_in_steps_equals_itself_read_at_once(position: str) -> None:
     for kv_heads, bias in itertools.product((1, None), (False, True)):
         model = made(transformer(position=position, parallel_block=True, kv_heads=kv_heads, bias=bias))

@@ -88,7 +88,7 @@ def array(tensor: Tensor) -> rnnsearch.Array:
     return np.asarray(tensor.detach().numpy(), np.float64)
 
 
-def oracle_of(model: RecurrentDecoder) -> rnnsearch.Decoder:
+def oracle_of(model: RecurrentDecoder) -> rnnsearch.RnnSearchDecoder:
     """The weights, gate by gate: torch stacks r, z, n; the input is [e; c]."""
     assert model.attentive is not None
     assert model.output is not None
@@ -102,7 +102,9 @@ def oracle_of(model: RecurrentDecoder) -> rnnsearch.Decoder:
     d, out = model.config.width, array(model.output.weight)
     output = rnnsearch.Sum(out[:, :d], out[:, d : d + e], out[:, d + e :], array(model.output.bias))
     query, key = model.attentive.query, model.attentive.key
-    return rnnsearch.Decoder(array(model.attentive.attend.w_HA[0]), array(query.weight), array(key.weight), *sums, output)  # type: ignore[arg-type]
+    return rnnsearch.RnnSearchDecoder(
+        array(model.attentive.attend.w_HA[0]), array(query.weight), array(key.weight), *sums, output
+    )  # type: ignore[arg-type]
 
 
 def test_rnnsearch_is_the_published_decoder() -> None:

@@ -9,7 +9,7 @@ import torch
 from same_numbers.case import Case, Numbers, draw, summary
 from same_numbers.cases import CONTEXT, TRANSFORMER, Table, pair_recipe, text_recipe
 
-from firth.decoding.engine.engine import Engine, Event, Job, Written
+from firth.decoding.engine.engine import Engine, Event, GeneratedToken, Job
 from firth.models.quantisation import quantise
 from firth.tasks.abilities.stepwise_generation import next_token, write
 
@@ -182,7 +182,7 @@ def _engine(run: Any, chosen: dict[str, Table] = SAMPLED) -> Numbers:
 def _told(run: Any, events: list[Event]) -> list[Any]:
     """The text, why it ended, Σ log p of its tokens, and of the alternatives."""
     *written, end = events
-    tokens = [event for event in written if isinstance(event, Written)]
+    tokens = [event for event in written if isinstance(event, GeneratedToken)]
     best = sum(value for token in tokens for _, value in token.top)
     reason = getattr(end, "reason", None)
     return [

@@ -18,7 +18,7 @@ from firth.text import Tokenizer, TokenizerConfig
 from firth.text.chat_template import ChatTemplate
 from firth.text.readers.pieces import Piece
 from firth.text.template_format import TemplateFormat, special_tokens
-from firth.text.tool_calls import FORMATS, Call, CallReader
+from firth.text.tool_calls import FORMATS, CallReader, ParsedCall
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -106,15 +106,15 @@ SCHEMAS: dict[str, Any] = {
     "weather": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
     "time": {},
 }
-PARIS = Call("weather", {"city": "Paris"})
-WRITTEN: list[tuple[str, str, str, list[Call]]] = [
+PARIS = ParsedCall("weather", {"city": "Paris"})
+WRITTEN: list[tuple[str, str, str, list[ParsedCall]]] = [
     ("Hermes", '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>', "", [PARIS]),
     (
         "Hermes",
         'I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>\n'
         '<tool_call>\n{"arguments": {}, "name": "time"}\n</tool_call>\n',
         "I look.",
-        [PARIS, Call("time", {})],
+        [PARIS, ParsedCall("time", {})],
     ),
     ("Hermes", '<tool_call>{"name": "weather", "arguments": {"city": "Paris"}}', "", [PARIS]),
     ("Hermes", '<tool_call>\n{"name": "weather", "arguments": "{\\"city\\": \\"Paris\\"}"}\n</tool_call>', "", [PARIS]),
@@ -133,13 +133,13 @@ WRITTEN: list[tuple[str, str, str, list[Call]]] = [
         "<tool_call>\n<function=weather>\n<parameter=city>\n3\n</parameter>\n<parameter=days>\n3\n</parameter>\n"
         "</function>\n</tool_call>\n<tool_call><function=time></function></tool_call>",
         "",
-        [Call("weather", {"city": "3", "days": 3}), Call("time", {})],
+        [ParsedCall("weather", {"city": "3", "days": 3}), ParsedCall("time", {})],
     ),
     (
         "Qwen Coder",
         "<tool_call><function=time><parameter=zone>a <b>\nc</parameter></function></tool_call>",
         "",
-        [Call("time", {"zone": "a <b>\nc"})],
+        [ParsedCall("time", {"zone": "a <b>\nc"})],
     ),
     (
         "Qwen Coder",
@@ -154,9 +154,9 @@ WRITTEN: list[tuple[str, str, str, list[Call]]] = [
         "Mistral",
         '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Paris"}}, {"name": "time"}]',
         "",
-        [PARIS, Call("time", {})],
+        [PARIS, ParsedCall("time", {})],
     ),
-    ("Mistral", '[TOOL_CALLS]weather[ARGS]{"city": "Paris"}[TOOL_CALLS]time[ARGS]{}', "", [PARIS, Call("time", {})]),
+    ("Mistral", '[TOOL_CALLS]weather[ARGS]{"city": "Paris"}[TOOL_CALLS]time[ARGS]{}', "", [PARIS, ParsedCall("time", {})]),
     ("Mistral", '[TOOL_CALLS]weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Paris"}', "", [PARIS]),
     ("Mistral", 'Sure.[TOOL_CALLS]weather{"city": "Paris"}', "Sure.", [PARIS]),
     ("Mistral", "[TOOL_CALLS] I cannot", "[TOOL_CALLS] I cannot", []),
@@ -167,7 +167,7 @@ WRITTEN: list[tuple[str, str, str, list[Call]]] = [
         "Llama",
         '{"name": "weather", "parameters": {"city": "Paris"}}; {"type": "function", "name": "time", "parameters": {}}',
         "",
-        [PARIS, Call("time", {})],
+        [PARIS, ParsedCall("time", {})],
     ),
     ("Llama", 'In {"name": "weather", "parameters": {}} I see', 'In {"name": "weather", "parameters": {}} I see', []),
     ("Llama", '{"a": 1} is JSON', '{"a": 1} is JSON', []),

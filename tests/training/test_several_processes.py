@@ -193,7 +193,7 @@ def test_a_damaged_part_of_a_sharded_checkpoint_is_named(tmp_path: Path) -> None
     path = tmp_path / "step-00000001.sharded"
     weights = {"model/w": torch.arange(6.0)}
     complete: list[bool] = []
-    writer = sharded_checkpoint.Writer(timeout=60)
+    writer = sharded_checkpoint.CheckpointWriter(timeout=60)
     writer.begin(path, weights, {"format": "1"}, lambda: complete.append(path.is_dir()))
     writer.close()
     assert complete == [True]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice(Constraint):
+class OneOf(Constraint):
     choice: tuple[str, ...] = setting((), "texts one of which must be generated, exactly as it is given")
 
     def checks(self) -> Iterable[Check]:

@@ -11,7 +11,7 @@ from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows, Spelled
+    from firth.decoding.sampling.rows import FilterRows, Spelled
 
 LONGEST = 65_536  # characters of a constraint
 
@@ -23,7 +23,7 @@ class Constraint(Filter):
     alone: ClassVar[bool] = True
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         excluded_nV = rows.as_rows([text.notes[cls].excluded(candidates.x_nV.shape[-1]) for text in rows.texts])
         return candidates.without(excluded_nV)
 

@@ -28,11 +28,11 @@ from firth.decoding.engine.jobs import (
     EngineRestarts,
     Event,
     Finished,
+    GeneratedToken,
     Job,
     JobLimits,
     QueueFull,
     Reason,
-    Written,
 )
 
 _log = logging.getLogger("firth.engine")
@@ -234,7 +234,7 @@ class EngineClient(ABC):
             if facts is not None:
                 self._facts = facts
             for number, written, last in rows:
-                events: list[Event] = [Written(*one) for one in written]
+                events: list[Event] = [GeneratedToken(*one) for one in written]
                 self._deliver(number, [*events, Finished(*last)] if last is not None else events)
 
     def _deliver(self, number: int, events: list[Event]) -> None:

@@ -24,23 +24,23 @@ from firth.decoding.engine.jobs import (
     EngineClosed,
     Event,
     Finished,
+    GeneratedToken,
     Job,
     JobLimits,
     QueueFull,
     Reason,
     Ticket,
-    Written,
 )
 from firth.decoding.engine.row_memory import RowMemory
 from firth.decoding.engine.stream import Stream
 from firth.decoding.loop import Loop
-from firth.decoding.sampling.choice import Choosing, RowChoice
-from firth.decoding.sampling.rows import Spelled, Text
+from firth.decoding.sampling.choice import PendingChoice, RowChoice
+from firth.decoding.sampling.rows import Spelled, TextSoFar
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
 from firth.text import Tokenizer
 
-__all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "Job", "QueueFull", "Reason", "Ticket", "Written"]
+__all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "GeneratedToken", "Job", "QueueFull", "Reason", "Ticket"]
 
 _log = logging.getLogger("firth.engine")
 
@@ -50,7 +50,7 @@ class _Launched:
     """A step whose tokens are not read yet; streams[n] is the text of row n."""
 
     streams: list[Stream]
-    choosing: Choosing
+    choosing: PendingChoice
 
 
 class Engine:
@@ -112,14 +112,14 @@ class Engine:
                 self._cancel_all = True
             self._thread.join()
 
-    def text(self, job: Job) -> Text:
+    def text(self, job: Job) -> TextSoFar:
         """The text that a job begins. Where it must match a regular expression or a schema, this may take a second."""
         spelled = None
         if self._tokenizer is not None and job.config.constrains:
             spelled = Spelled(self._tokenizer.spelling, job.may_end, job.begins)
-        return Text(job.config, job.prompt, spelled)
+        return TextSoFar(job.config, job.prompt, spelled)
 
-    def submit(self, job: Job, deliver: Deliver, text: Text | FirthError | None = None) -> Ticket:
+    def submit(self, job: Job, deliver: Deliver, text: TextSoFar | FirthError | None = None) -> Ticket:
         """Queue a job. `deliver` is called in the engine's thread with the new events, at most once per step; the last event is
         Finished. It must return quickly. `text`: what `text` has made of the job, or its error, with which the job then ends."""
         self.limits.check(job)

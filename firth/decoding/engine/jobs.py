@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 from firth.errors import ConfigError, FirthError
 
 Reason = Literal["stop", "length", "cancelled", "timeout", "failed", "lost"]
@@ -74,7 +74,7 @@ class JobLimits:
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedToken:
     """A token, its log-probability under the model (before temperature and penalty), and the most probable alternatives, best
     first. The first token of a scored prompt has no log-probability."""
 
@@ -92,7 +92,7 @@ class Finished:
     error: str | None = None
 
 
-Event = Written | Finished
+Event = GeneratedToken | Finished
 Deliver = Callable[[list[Event]], None]
 
 
@@ -100,7 +100,7 @@ class Ticket:
     """A submitted job, and the text that it begins, or why there is none. It can be cancelled at any time, from any thread; its
     memory is then free at the next step."""
 
-    def __init__(self, job: Job, text: Text | FirthError, deliver: Deliver, changed: threading.Condition) -> None:
+    def __init__(self, job: Job, text: TextSoFar | FirthError, deliver: Deliver, changed: threading.Condition) -> None:
         self.job, self.text, self.deliver = job, text, deliver
         self.cancelled = False
         self.deadline = None if job.seconds is None else time.monotonic() + job.seconds

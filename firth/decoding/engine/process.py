@@ -19,7 +19,7 @@ import torch.multiprocessing
 from firth.decoding.engine.client import EngineClient, EngineDoor, JobCounts
 from firth.decoding.engine.jobs import COUNTED, ENDS, JobLimits
 from firth.decoding.engine.restarts import Pause
-from firth.decoding.engine.work import READY, Settings, work
+from firth.decoding.engine.work import READY, EngineSettings, work
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
 from firth.text import Tokenizer
@@ -42,7 +42,7 @@ class EngineProcess(EngineClient):
         self.network = network
         self.capacity = min((limit for limit in (capacity, network.context) if limit is not None), default=None)
         super().__init__(JobLimits(network.vocab, network.context, self.capacity), slots, queue, JobCounts())
-        self._settings = Settings(slots, capacity, torch.get_num_threads(), tokenizer=tokenizer)
+        self._settings = EngineSettings(slots, capacity, torch.get_num_threads(), tokenizer=tokenizer)
         self._past: Counter[str] = Counter()  # what earlier processes have counted
         self._pause = Pause()
 

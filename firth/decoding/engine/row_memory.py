@@ -29,7 +29,7 @@ _WORTH_COPYING = 2  # tokens
 
 
 @dataclass
-class Row:
+class CacheRow:
     """A row and its text, and whether that writes; `kept`: the tokens in it that nobody needs; `used`: when it was last used."""
 
     stream: Stream | None = None
@@ -55,7 +55,7 @@ class RowMemory:
     @torch.inference_mode()
     def forget(self) -> None:
         """Start again with empty rows."""
-        self._rows = [Row() for _ in range(self.slots.rows)]
+        self._rows = [CacheRow() for _ in range(self.slots.rows)]
         self._clock = itertools.count(1)
         for tensor in self.slots.state.tensors():
             tensor.zero_()
@@ -75,7 +75,7 @@ class RowMemory:
     def admit(self, stream: Stream) -> None:
         """Give a text the row that was used longest ago."""
         free = [n for n, row in enumerate(self._rows) if row.stream is None]
-        self._rows[min(free, key=lambda n: self._rows[n].used)] = Row(stream)
+        self._rows[min(free, key=lambda n: self._rows[n].used)] = CacheRow(stream)
 
     def find_prefix(self, stream: Stream) -> int:
         """Before a text reads on: use what another row holds of its next tokens. The number of tokens that it need not read."""
@@ -150,7 +150,7 @@ class RowMemory:
     def leave(self, stream: Stream, failed: bool) -> None:
         """A text ends. What it leaves is kept, unless it is broken."""
         n = self._row(stream)
-        self._rows[n] = Row() if failed else Row(None, self._rows[n].tokens, next(self._clock))
+        self._rows[n] = CacheRow() if failed else CacheRow(None, self._rows[n].tokens, next(self._clock))
         if failed:
             row_views.clear(self.slots.state, n)
 
@@ -166,7 +166,7 @@ class RowMemory:
         row, own = self._rows[source], self._row(stream)
         row.used = next(self._clock)
         if row.stream is None and len(row.kept) == stream.read:
-            self._rows[own], self._rows[source] = Row(), Row(stream)
+            self._rows[own], self._rows[source] = CacheRow(), CacheRow(stream)
         else:
             row_views.copy(self.slots.state, source, own, stream.read)
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.engine.jobs import Event, Job, Reason, Ticket, Written
+from firth.decoding.engine.jobs import Event, GeneratedToken, Job, Reason, Ticket
 from firth.decoding.sampling.draw import Draws
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 from firth.models import LanguageModel
 
 _SCORED_AT_ONCE = 32  # tokens whose logits, in float64, are in memory at the same time
@@ -52,7 +52,7 @@ def passes(job: Job, context: int | None) -> Iterator[Pass]:
 class Stream:
     """A job in work. `window`: the tokens that its memory is made of, the first `read` of which it holds."""
 
-    def __init__(self, ticket: Ticket, text: Text, model: LanguageModel, device: torch.device) -> None:
+    def __init__(self, ticket: Ticket, text: TextSoFar, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job, self.text = ticket, ticket.job, text
         self.model, self.device = model, device
         self.draws = Draws(self.config.seed, self.job.number)
@@ -62,7 +62,7 @@ class Stream:
         self.read = 0
         self._passes = deque(passes(self.job, model.context))
         if self.job.score_prompt:
-            self.events.append(Written(self.job.prompt[0], None))
+            self.events.append(GeneratedToken(self.job.prompt[0], None))
         self._begin(self._passes.popleft())
 
     @property
@@ -117,7 +117,7 @@ class Stream:
             return "failed"
         if id in self.job.ends:
             return "stop"
-        self.events.append(Written(id, log_probability, top))
+        self.events.append(GeneratedToken(id, log_probability, top))
         self.written += 1
         self.window.append(id)
         self.text.add(id, share)
@@ -153,10 +153,10 @@ class Stream:
             self.events += scores(self.model, x_Td[at - first : until - first], targets, self.top)
 
 
-def scores(model: LanguageModel, x_Td: Tensor, targets: Sequence[int], top: int) -> list[Written]:
+def scores(model: LanguageModel, x_Td: Tensor, targets: Sequence[int], top: int) -> list[GeneratedToken]:
     """The targets with their log-probabilities after the hidden states x_Td."""
     log_p_TV = torch.log_softmax(model.readout(x_Td.unsqueeze(0))[0].double(), -1)
     target_T1 = torch.tensor(targets, device=x_Td.device).unsqueeze(1)
     best_Tk, id_Tk = log_p_TV.topk(min(top, log_p_TV.shape[1]), dim=1)
     found = zip(targets, log_p_TV.gather(1, target_T1).squeeze(1).tolist(), id_Tk.tolist(), best_Tk.tolist(), strict=True)
-    return [Written(id, value, tuple(zip(ids, best, strict=True))) for id, value, ids, best in found]
+    return [GeneratedToken(id, value, tuple(zip(ids, best, strict=True))) for id, value, ids, best in found]

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from firth.decoding.engine.engine import Engine
-from firth.decoding.engine.jobs import EngineClosed, Event, Finished, Job, Ticket, Written
-from firth.decoding.sampling.rows import Text
+from firth.decoding.engine.jobs import EngineClosed, Event, Finished, GeneratedToken, Job, Ticket
+from firth.decoding.sampling.rows import TextSoFar
 from firth.errors import FirthError
 from firth.text import Tokenizer
 
@@ -35,7 +35,7 @@ _FACTS = 0.05  # seconds between two messages that have nothing but facts
 
 
 @dataclass(frozen=True)
-class Settings:
+class EngineSettings:
     slots: int
     capacity: int | None
     threads: int
@@ -76,7 +76,7 @@ class _Jobs:
             ticket.cancel()
 
     def _submit(self, number: int, job: Job) -> None:
-        text: Text | FirthError
+        text: TextSoFar | FirthError
         try:
             text = self._engine.text(job)
         except FirthError as error:
@@ -92,7 +92,7 @@ class _Jobs:
 
     def _put(self, number: int, events: list[Event]) -> None:
         """In the engine's thread."""
-        written = [(one.id, one.log_probability, one.top) for one in events if isinstance(one, Written)]
+        written = [(one.id, one.log_probability, one.top) for one in events if isinstance(one, GeneratedToken)]
         end, last = None, events[-1]
         if number not in self._begun:
             self._begun.add(number)
@@ -150,7 +150,7 @@ class _Clients:
             self.owner.send(now, self._engine.facts())
 
 
-def work(pipe: Connection, settings: Settings) -> None:
+def work(pipe: Connection, settings: EngineSettings) -> None:
     """The whole life of the process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the process that serves decides when the jobs are finished
@@ -159,7 +159,7 @@ def work(pipe: Connection, settings: Settings) -> None:
     gc.collect()  # of shared memory on a GPU, its owner wants to know that nobody uses it any more
 
 
-def _take_jobs(pipe: Connection, settings: Settings) -> None:
+def _take_jobs(pipe: Connection, settings: EngineSettings) -> None:
     """First comes the model, then come jobs, until the pipe is closed at the other end. The clients keep the queue short."""
     try:
         engine = Engine(pipe.recv(), settings.slots, settings.capacity, queue=sys.maxsize, tokenizer=settings.tokenizer)

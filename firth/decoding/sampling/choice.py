@@ -17,7 +17,7 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.sampling.candidates import Candidates
 from firth.decoding.sampling.draw import Draws, at_quantile
 from firth.decoding.sampling.filter import Filter
-from firth.decoding.sampling.rows import Rows, Text
+from firth.decoding.sampling.rows import FilterRows, TextSoFar
 from firth.layers.argmax import argmax
 
 R = TypeVar("R")
@@ -27,8 +27,8 @@ _BLOCK = 64  # tokens whose random numbers are drawn at once
 class Chain:
     """The filters of rows on which the same ones act: first those of all decoding, then those of sampling."""
 
-    def __init__(self, texts: Sequence[Text], device: torch.device) -> None:
-        self.rows = Rows(texts, device)
+    def __init__(self, texts: Sequence[TextSoFar], device: torch.device) -> None:
+        self.rows = FilterRows(texts, device)
         self.acting: tuple[type[Filter], ...] = texts[0].config.acting if texts else ()
         self.draws = bool(texts) and bool(texts[0].config.draws)
         self.notes = any(text.notes for text in texts)
@@ -65,7 +65,7 @@ def penalised(logits_BV: Tensor, config: DecodingConfig, past_BN: Tensor) -> Ten
     """The logits after the filters that act on all decoding, of rows with these tokens behind them."""
     if not config.reads_text:
         return logits_BV
-    return Chain([Text(config, past) for past in past_BN.tolist()], logits_BV.device).penalised(logits_BV)
+    return Chain([TextSoFar(config, past) for past in past_BN.tolist()], logits_BV.device).penalised(logits_BV)
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ def probabilities(logits_BV: Tensor, config: DecodingConfig, dtype: torch.dtype 
     """p_BV that tokens of rows with the same settings are drawn from; all mass on one token at temperature 0."""
     if not config.draws:
         return torch.nn.functional.one_hot(logits_BV.argmax(-1), logits_BV.shape[-1]).to(dtype or torch.float32)
-    return Chain([Text(config)], logits_BV.device).probabilities(logits_BV, dtype)
+    return Chain([TextSoFar(config)], logits_BV.device).probabilities(logits_BV, dtype)
 
 
-class Row(Protocol):
+class DecodedRow(Protocol):
     """A text that is being written, its random numbers, how many tokens it has drawn, and how many alternatives are wanted."""
 
     @property
-    def text(self) -> Text: ...
+    def text(self) -> TextSoFar: ...
     @property
     def draws(self) -> Draws: ...
     @property
@@ -114,7 +114,7 @@ class Chosen:
         return zip(rows, self.ids, self.log_probabilities, self.shares, self.top, strict=True)
 
 
-class Choosing:
+class PendingChoice:
     """A choice that a GPU may still be making: the tokens, for the next step there, and all else once it is read."""
 
     def __init__(self, choice: RowChoice, token_n: Tensor, found_nk: Tensor) -> None:
@@ -138,7 +138,7 @@ class Choosing:
 class _Group:
     """Rows that go through the same filters; index_A says which, unless it is all."""
 
-    def __init__(self, rows: Sequence[Row], index_A: Tensor | None, device: torch.device, pick: Pick | None) -> None:
+    def __init__(self, rows: Sequence[DecodedRow], index_A: Tensor | None, device: torch.device, pick: Pick | None) -> None:
         self.chain, self.index_A = Chain([row.text for row in rows], device), index_A
         self._rows, self._device = rows, device if device.type == "cuda" else torch.device("cpu")
         self._first, self._step = [row.drawn for row in rows], 0
@@ -168,7 +168,7 @@ class RowChoice:
     """The settings of a batch's rows as tensors; to be made again when the rows change. `pick`: choice.pick, for rows with the
     same settings, where a GPU has recorded it."""
 
-    def __init__(self, rows: Sequence[Row], device: torch.device, pick: Pick | None = None) -> None:
+    def __init__(self, rows: Sequence[DecodedRow], device: torch.device, pick: Pick | None = None) -> None:
         self.rows, self.device = rows, device
         self.most = max((row.top for row in rows), default=0)
         self.reads_text = any(row.text.config.reads_text for row in rows)
@@ -185,7 +185,7 @@ class RowChoice:
     def choose(self, logits_nV: Tensor) -> Chosen:
         return self.begin(logits_nV).read()
 
-    def begin(self, logits_nV: Tensor, changed_nV: Tensor | None = None) -> Choosing:
+    def begin(self, logits_nV: Tensor, changed_nV: Tensor | None = None) -> PendingChoice:
         """The tokens as each row alone would choose them, with their log-probabilities under `logits_nV`. With `changed_nV`, they
         are chosen by those logits."""
         token_n, share_n = self.tokens(logits_nV if changed_nV is None else changed_nV)
@@ -198,7 +198,7 @@ class RowChoice:
             best_nk, id_nk = logits_nV.topk(min(self.most, logits_nV.shape[1]), dim=-1)
             parts += [id_nk, best_nk - total_n1]
         # One transfer for all that was found: float64 holds every id exactly.
-        return Choosing(self, token_n, torch.cat([part.double() for part in parts], dim=1))
+        return PendingChoice(self, token_n, torch.cat([part.double() for part in parts], dim=1))
 
     def alternatives(self, columns: Sequence[Sequence[float]]) -> list[tuple[tuple[int, float], ...]]:
         """`columns`: the ids, best first, then their log-probabilities."""

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 _LONGEST = 64  # matches are not followed further back: the penalty is prohibitive long before
 
@@ -36,7 +36,7 @@ class Dry(Filter):
         return self.dry_multiplier > 0
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         x_nV = candidates.x_nV.clone()
         for row, text in enumerate(rows.texts):
             config = text.config

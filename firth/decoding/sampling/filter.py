@@ -15,7 +15,7 @@ from firth.ideas import Idea
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows, Spelled
+    from firth.decoding.sampling.rows import FilterRows, Spelled
 
 Check = tuple[str, bool, str]  # a setting, whether its value is allowed, and what is expected
 
@@ -46,7 +46,7 @@ class Filter(Idea):
         raise NotImplementedError
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         """The candidates of rows on which it acts."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,6 @@ class MinP(Filter):
         return self.min_p > 0
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         p_nV = candidates.p_nV
         return candidates.without(p_nV < rows.column("min_p", p_nV) * p_nV.amax(-1, keepdim=True))

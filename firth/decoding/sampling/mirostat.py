@@ -12,7 +12,7 @@ from firth.decoding.sampling.filter import Check, Filter, Note
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows, Spelled
+    from firth.decoding.sampling.rows import FilterRows, Spelled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Mirostat(Filter):
         return Bound(self.mirostat, self.mirostat_rate)
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         mu_n1 = rows.as_column([text.notes[cls].mu for text in rows.texts], candidates.x_nV)
         bits_nV = -candidates.x_nV.log_softmax(-1) / math.log(2)
         return candidates.without((bits_nV > mu_n1) & (bits_nV > bits_nV.amin(-1, keepdim=True)))

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class RepetitionPenalty(Filter):
         return self.repetition_penalty != 1
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         x_nV = candidates.x_nV
         theta_n1 = rows.column("repetition_penalty", x_nV)
         penalised_nV = (x_nV * theta_n1).where(x_nV < 0, x_nV / theta_n1)

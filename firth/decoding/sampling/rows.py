@@ -24,7 +24,7 @@ class Spelled:
     begins: bool = False
 
 
-class Text:
+class TextSoFar:
     """The tokens of a text so far, its prompt included, and what filters keep of it (`notes`)."""
 
     def __init__(self, config: Any, tokens: Sequence[int] = (), spelled: Spelled | None = None) -> None:
@@ -65,10 +65,10 @@ class Text:
         return self._seen_V
 
 
-class Rows:
+class FilterRows:
     """Rows on which the same filters act; their settings as columns."""
 
-    def __init__(self, texts: Sequence[Text], device: torch.device) -> None:
+    def __init__(self, texts: Sequence[TextSoFar], device: torch.device) -> None:
         self.texts, self.device = texts, device
         self.configs = [text.config for text in texts]
         self._columns: dict[tuple[str, torch.dtype], Tensor] = {}

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 COLDEST = 1e-6  # float32 cannot tell smaller ones from 0, and logits divided by them overflow
 
@@ -33,5 +33,5 @@ class Temperature(Filter):
         return self.temperature != 1
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         return candidates.of(candidates.x_nV / rows.column("temperature", candidates.x_nV))

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,6 @@ class TopK(Filter):
         return self.top_k > 0
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         ranked = candidates.ranked()
         return ranked.without(ranked.place_V >= rows.column("top_k", ranked.x_nV))

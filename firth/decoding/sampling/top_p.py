@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 NARROWEST = 1e-9  # float32 cannot tell smaller ones from 0
 
@@ -32,7 +32,7 @@ class TopP(Filter):
         return self.top_p < 1
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         ranked = candidates.ranked()
         p_nV = ranked.p_nV
         return ranked.without(p_nV.cumsum(-1) - p_nV >= rows.column("top_p", p_nV))

@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class TypicalP(Filter):
         return self.typical_p < 1
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         log_p_nV = candidates.x_nV.log_softmax(-1)
         p_nV = log_p_nV.exp()
         entropy_n1 = -(p_nV * log_p_nV).nansum(-1, keepdim=True)  # 0 · −∞ of an excluded token counts as 0

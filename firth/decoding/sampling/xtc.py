@@ -11,7 +11,7 @@ from firth.decoding.sampling.filter import Check, Filter
 
 if TYPE_CHECKING:
     from firth.decoding.sampling.candidates import Candidates
-    from firth.decoding.sampling.rows import Rows
+    from firth.decoding.sampling.rows import FilterRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Xtc(Filter):
         return self.xtc_probability > 0
 
     @classmethod
-    def apply(cls, candidates: Candidates, rows: Rows) -> Candidates:
+    def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
         ranked = candidates.ranked()
         p_nV = ranked.p_nV
         top_nV = p_nV >= rows.column("xtc_threshold", p_nV)

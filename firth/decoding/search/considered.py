@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BeamCandidate:
     """A hypothesis with one more token. It is dropped if it neither becomes a beam nor ends."""
 
     text: int  # the number of the text
@@ -25,7 +25,7 @@ class Candidate:
     ended: bool
 
 
-Note = Callable[[int, Sequence[Candidate]], None]  # (group, its candidates, best first), once for each group in every step
+Note = Callable[[int, Sequence[BeamCandidate]], None]  # (group, its candidates, best first), once for each group in every step
 
 
 def considered(
@@ -38,14 +38,14 @@ def considered(
     place_AS: Tensor,
     dead_AS: Tensor,
     first: int,
-) -> Iterator[Candidate]:
+) -> Iterator[BeamCandidate]:
     """The candidates of a group whose beams, with the numbers from `first` on, are those at place_AS, unless they are dead."""
     kept: list[dict[int, int]] = [
         {place: first + beam for beam, (place, dead) in enumerate(zip(places, deaths, strict=True)) if not dead}
         for places, deaths in zip(place_AS.tolist(), dead_AS.tolist(), strict=True)
     ]
     for a, c in (searched_AC > -torch.inf).nonzero().tolist():
-        yield Candidate(
+        yield BeamCandidate(
             int(text_A[a]),
             int(parent_AC[a, c]),
             int(token_AC[a, c]),

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.loop import Loop, StepwiseModel, Writer
+from firth.decoding.loop import Loop, StepwiseModel, TextRow
 from firth.decoding.sampling.draw import forced, without
-from firth.decoding.sampling.rows import Text
+from firth.decoding.sampling.rows import TextSoFar
 from firth.decoding.search.beam import Hypothesis
 
 _COMPACT_BELOW = 0.75  # drop the finished rows when less than this fraction is unfinished
@@ -38,7 +38,7 @@ def decode(
 
     Filters see the tokens generated so far, and `banned` tokens are not chosen; log p is the model's own all the same. With
     `first`, every text begins with that token."""
-    writers = [Writer.of(config, number) for number in numbers]
+    writers = [TextRow.of(config, number) for number in numbers]
     loop, log_p = Loop(model, state, prompt_BT, writers), [0.0] * len(writers)
     place = {writer: n for n, writer in enumerate(writers)}
     going = [_going(writer.text, limit, end) for writer, limit in zip(writers, limits, strict=True)]
@@ -62,5 +62,5 @@ def decode(
     ]
 
 
-def _going(text: Text, limit: int, end: int) -> bool:
+def _going(text: TextSoFar, limit: int, end: int) -> bool:
     return len(text.tokens) < limit and (not text.tokens or text.tokens[-1] != end)

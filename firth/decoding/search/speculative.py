@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.generate import EndlessText, Window, begun
+from firth.decoding.generate import EndlessText, WindowState, begun
 from firth.decoding.graphs.captured import Captured, can_capture, lend, room_for
 from firth.decoding.prefill import prefill
 from firth.decoding.sampling.choice import penalised, probabilities
@@ -181,7 +181,7 @@ class _Draft:
     def __init__(self, model: LanguageModel, prompt: list[int], vocab: int) -> None:
         self.endless, self.device, self.vocab = EndlessText(model), next(model.parameters()).device, vocab
         self.state, self.pending = self.endless.start(1), prompt
-        self.states: list[Window] = []  # of the last round: before the first proposal was read, after it, after the second …
+        self.states: list[WindowState] = []  # of the last round: before the first proposal was read, after it, after the second …
 
     def room(self) -> int:
         """How many tokens it can propose before its context is full. Within a round it is not read again, so that a step on a GPU

@@ -9,7 +9,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
 from firth.models import TransformerEncoderConfig
@@ -69,7 +69,7 @@ def why_not(model: Any, objective: str) -> str | None:
 
 _POOLER = Weight("pooler.{p}", "albert.pooler.{p}")
 ALBERT = encoder_families(
-    Body(
+    EncoderBody(
         title="ALBERT",
         model_type="albert",
         prefix="albert.",

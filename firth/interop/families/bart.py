@@ -13,18 +13,18 @@ import torch
 
 from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import KV, QKV, Way, Weight, WeightMap
+from firth.interop.files.weight_map import KV, QKV, Conversion, Weight, WeightMap
 from firth.layers.norm import Placement
 from firth.models import TransformerSeq2SeqConfig
 from firth.models.config import transformer
 
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu", "gelu_new": "gelu_tanh"}
 _UNREAD = 2  # rows before the first position
-_POSITIONS = Way(
+_POSITIONS = Conversion(
     lambda theirs, _: theirs[0][_UNREAD:].contiguous(),
     lambda ours, _: [torch.cat((ours.new_zeros(_UNREAD, ours.shape[1]), ours))],
 )
-_ROW = Way(lambda theirs, _: theirs[0].squeeze(0), lambda ours, _: [ours.unsqueeze(0)])
+_ROW = Conversion(lambda theirs, _: theirs[0].squeeze(0), lambda ours, _: [ours.unsqueeze(0)])
 
 
 def _side(side: str) -> tuple[Weight, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, TWICE, Weight
 from firth.models import TransformerEncoderConfig
@@ -119,7 +119,7 @@ def write(model: Any) -> dict[str, Any]:
 
 _POOLER = "bert.pooler.dense.{p}"
 BERT = encoder_families(
-    Body(
+    EncoderBody(
         title="BERT",
         model_type="bert",
         prefix="bert.",

@@ -11,7 +11,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
 from firth.interop.files.weight_map import Weight
@@ -131,7 +131,7 @@ IGNORED = (
     "mask_predictions.classifier.{p}",
 )
 DEBERTA = encoder_families(
-    Body(
+    EncoderBody(
         title="DeBERTa",
         model_type="deberta-v2",
         prefix="deberta.",

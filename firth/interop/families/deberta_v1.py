@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from firth.interop.families import bert, deberta
-from firth.interop.families.encoders import SIZES, Body, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, alternating, stacked
 from firth.models import TransformerEncoderConfig
@@ -35,7 +35,7 @@ def write(model: Any) -> dict[str, Any]:
 
 
 DEBERTA_V1 = encoder_families(
-    Body(
+    EncoderBody(
         title="DeBERTa v1",
         model_type="deberta",
         prefix="deberta.",

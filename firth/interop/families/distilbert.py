@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from firth.interop.families.bert import ACTIVATIONS, GELU, SHAPE
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
 from firth.models import TransformerEncoderConfig
@@ -73,7 +73,7 @@ def write(model: Any) -> dict[str, Any]:
 
 
 DISTILBERT = encoder_families(
-    Body(
+    EncoderBody(
         title="DistilBERT",
         model_type="distilbert",
         prefix="distilbert.",

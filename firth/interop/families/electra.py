@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
 from firth.models import TransformerEncoderConfig
@@ -43,7 +43,7 @@ def write(model: Any) -> dict[str, Any]:
 
 
 ELECTRA = encoder_families(
-    Body(
+    EncoderBody(
         title="ELECTRA",
         model_type="electra",
         prefix="electra.",

@@ -48,7 +48,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Body:
+class EncoderBody:
     title: str
     model_type: str
     prefix: str  # of its tensors in an architecture with a head
@@ -62,12 +62,12 @@ class Body:
     pooler: tuple[Any, str] | None = None  # of the model without a head: its activation, and a tensor that it has
 
 
-def encoder_families(body: Body, heads: tuple[Head, ...]) -> tuple[Family, ...]:
+def encoder_families(body: EncoderBody, heads: tuple[Head, ...]) -> tuple[Family, ...]:
     """The model without a head first: a config.json without `architectures` is one."""
     return tuple(_family(body, head, heads) for head in heads)
 
 
-def _family(body: Body, head: Head, heads: tuple[Head, ...]) -> Family:
+def _family(body: EncoderBody, head: Head, heads: tuple[Head, ...]) -> Family:
     others = tuple(name for one in heads for weight in one.weights for name in weight.theirs)
     bare = tuple(name.removeprefix(body.prefix) for name in (*others, *body.ignored))
     family = Family(
@@ -125,7 +125,7 @@ def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:
             return {}
 
 
-def _read(body: Body, head: Head, config: ForeignConfig) -> TransformerEncoderConfig:
+def _read(body: EncoderBody, head: Head, config: ForeignConfig) -> TransformerEncoderConfig:
     if head.objective == "classification":
         config.expect("problem_type", None, "single_label_classification")
     own = head.read(config)

@@ -12,7 +12,7 @@ from typing import Any
 
 from firth.interop.families.rope import ROPE_FREE, SCALINGS
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import GATE_UP, QKV, SAME, Way, Weight, WeightMap
+from firth.interop.files.weight_map import GATE_UP, QKV, SAME, Conversion, Weight, WeightMap
 
 LAYER = "model.layers.{n}"
 FREE = ROPE_FREE | {
@@ -37,7 +37,7 @@ QK_NORMS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def weight_map(norms: Mapping[str, str] = PRE_NORMS, gains: Way = SAME) -> WeightMap:
+def weight_map(norms: Mapping[str, str] = PRE_NORMS, gains: Conversion = SAME) -> WeightMap:
     """`gains` says how the gains of norms are stored."""
     projections = tuple(f"{LAYER}.self_attn.{part}_proj.{{p}}" for part in "qkv")
     return WeightMap(

@@ -10,7 +10,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families.bert import ACTIVATIONS
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
 from firth.models import TransformerEncoderConfig
@@ -142,7 +142,7 @@ def write(model: Any) -> dict[str, Any]:
 
 
 MODERNBERT = encoder_families(
-    Body(
+    EncoderBody(
         title="ModernBERT",
         model_type="modernbert",
         prefix="model.",

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from firth.interop.families import bert, roberta
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
 from firth.layers.position import LearnedT5Config
@@ -46,7 +46,7 @@ def write(model: Any) -> dict[str, Any]:
 
 
 MPNET = encoder_families(
-    Body(
+    EncoderBody(
         title="MPNet",
         model_type="mpnet",
         prefix="mpnet.",

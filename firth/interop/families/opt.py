@@ -13,13 +13,13 @@ import torch
 
 from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import QKV, Way, Weight, WeightMap
+from firth.interop.files.weight_map import QKV, Conversion, Weight, WeightMap
 from firth.models import TransformerConfig
 from firth.models.config import transformer
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _BEFORE = 2  # rows before the first position
-_POSITIONS = Way(
+_POSITIONS = Conversion(
     lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
     lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
 )

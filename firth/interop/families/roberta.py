@@ -12,15 +12,15 @@ from typing import Any
 import torch
 
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, Body, Head, encoder_families
+from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
 from firth.interop.families.family import Family
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import Way, Weight
+from firth.interop.files.weight_map import Conversion, Weight
 from firth.models import TransformerEncoderConfig
 
 _PADDING = 1  # the id that all of them have
 _BEFORE = _PADDING + 1
-BEHIND = Way(
+BEHIND = Conversion(
     lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
     lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
 )
@@ -40,7 +40,7 @@ def write(model: Any) -> dict[str, Any]:
 
 def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
     return encoder_families(
-        Body(
+        EncoderBody(
             title=title,
             model_type=model_type,
             prefix="roberta.",

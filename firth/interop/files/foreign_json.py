@@ -25,7 +25,7 @@ _SHOWN = 60  # characters of a value in a message
 
 
 @dataclass(frozen=True)
-class Kind:
+class JsonType:
     expected: str  # for messages
     fits: Callable[[Any], bool]
 
@@ -34,16 +34,18 @@ def _whole(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value < _LAST
 
 
-def _list_of(kind: Kind) -> Kind:
-    return Kind(f"a list: {kind.expected} each", lambda value: isinstance(value, list) and all(map(kind.fits, value)))
+def _list_of(kind: JsonType) -> JsonType:
+    return JsonType(f"a list: {kind.expected} each", lambda value: isinstance(value, list) and all(map(kind.fits, value)))
 
 
-def _table_of(kind: Kind) -> Kind:
-    return Kind(f"a table: {kind.expected} each", lambda value: isinstance(value, dict) and all(map(kind.fits, value.values())))
+def _table_of(kind: JsonType) -> JsonType:
+    return JsonType(
+        f"a table: {kind.expected} each", lambda value: isinstance(value, dict) and all(map(kind.fits, value.values()))
+    )
 
 
-def _either(*kinds: Kind) -> Kind:
-    return Kind(" or ".join(kind.expected for kind in kinds), lambda value: any(kind.fits(value) for kind in kinds))
+def _either(*kinds: JsonType) -> JsonType:
+    return JsonType(" or ".join(kind.expected for kind in kinds), lambda value: any(kind.fits(value) for kind in kinds))
 
 
 def is_number(value: Any) -> bool:
@@ -51,23 +53,23 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1e308
 
 
-STRING = Kind("a string", lambda value: isinstance(value, str))
-FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-COUNT = Kind("a whole number of at least 0", _whole)
-NUMBER = Kind("a number", is_number)
-TOKEN = Kind("the id of a token", lambda value: _whole(value, least=-1))  # −1 where there is none
-NAME = Kind(
+STRING = JsonType("a string", lambda value: isinstance(value, str))
+FLAG = JsonType("true or false", lambda value: isinstance(value, bool))
+COUNT = JsonType("a whole number of at least 0", _whole)
+NUMBER = JsonType("a number", is_number)
+TOKEN = JsonType("the id of a token", lambda value: _whole(value, least=-1))  # −1 where there is none
+NAME = JsonType(
     "a token", lambda value: isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("content"), str | None))
 )
 _NAMES = dict.fromkeys(("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"), NAME)
-_TEMPLATES = Kind(
+_TEMPLATES = JsonType(
     "a list of named templates",
     lambda value: (
         isinstance(value, list)
         and all(isinstance(one, dict) and STRING.fits(one.get("name")) and STRING.fits(one.get("template")) for one in value)
     ),
 )
-_GENERATION: dict[str, Kind] = {
+_GENERATION: dict[str, JsonType] = {
     "eos_token_id": _either(TOKEN, _list_of(TOKEN)),
     **dict.fromkeys(("bos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id"), TOKEN),
     "bad_words_ids": _list_of(_list_of(TOKEN)),
@@ -77,7 +79,7 @@ _GENERATION: dict[str, Kind] = {
     "do_sample": FLAG,
     "early_stopping": _either(FLAG, STRING),
 }
-_DECODER_TOKENS = Kind(
+_DECODER_TOKENS = JsonType(
     "a table with start, first and banned",
     lambda value: (
         isinstance(value, dict)
@@ -87,7 +89,7 @@ _DECODER_TOKENS = Kind(
         and all(map(TOKEN.fits, value.get("banned", [])))
     ),
 )
-_PLACED = Kind(
+_PLACED = JsonType(
     "a table with place and starts",
     lambda value: isinstance(value, dict) and value.get("place") in ("first", "last") and FLAG.fits(value.get("starts")),
 )
@@ -102,9 +104,9 @@ _TOKENIZER = _NAMES | {
     "extra_ids": COUNT,
     **dict.fromkeys(("add_prefix_space", "do_lower_case", "strip_accents"), FLAG),
 }
-_SENTENCES: dict[str, Kind] = {"max_seq_length": COUNT, "do_lower_case": FLAG}
+_SENTENCES: dict[str, JsonType] = {"max_seq_length": COUNT, "do_lower_case": FLAG}
 
-SCHEMAS: Mapping[str, Mapping[str, Kind]] = {
+SCHEMAS: Mapping[str, Mapping[str, JsonType]] = {
     "config.json": _GENERATION
     | {"architectures": _list_of(STRING), "model_type": STRING, "id2label": _table_of(STRING), "num_labels": COUNT},
     "generation_config.json": _GENERATION,

@@ -23,16 +23,18 @@ _SHOWN = 4  # names in a message
 
 
 @dataclass(frozen=True)
-class Way:
+class Conversion:
     """How values correspond. The second argument is the [model] of a recipe, whose widths may be needed."""
 
     to_ours: Callable[[Sequence[Tensor], Any], Tensor]
     to_theirs: Callable[[Tensor, Any], Sequence[Tensor]]
 
 
-def stacked(rows: Callable[[Any], Sequence[int]]) -> Way:
+def stacked(rows: Callable[[Any], Sequence[int]]) -> Conversion:
     """Our matrix holds theirs one below the other; `rows` says how many rows each has."""
-    return Way(lambda theirs, _: torch.cat(list(theirs)), lambda ours, settings: ours.split_with_sizes(list(rows(settings))))
+    return Conversion(
+        lambda theirs, _: torch.cat(list(theirs)), lambda ours, settings: ours.split_with_sizes(list(rows(settings)))
+    )
 
 
 def _qkv_rows(settings: Any) -> Sequence[int]:
@@ -40,9 +42,9 @@ def _qkv_rows(settings: Any) -> Sequence[int]:
     return settings.attention.heads * settings.per_head, key, key
 
 
-SAME = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours])
-TRANSPOSED = Way(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
-TWICE = Way(lambda theirs, _: theirs[0], lambda ours, _: [ours, ours])  # stored twice; the first counts
+SAME = Conversion(lambda theirs, _: theirs[0], lambda ours, _: [ours])
+TRANSPOSED = Conversion(lambda theirs, _: theirs[0].mT.contiguous(), lambda ours, _: [ours.mT])
+TWICE = Conversion(lambda theirs, _: theirs[0], lambda ours, _: [ours, ours])  # stored twice; the first counts
 QKV = stacked(_qkv_rows)  # queries, keys and values, which we project with one matrix
 KV = stacked(lambda settings: (settings.attention.groups * settings.per_head,) * 2)  # of attention to a source
 GATE_UP = stacked(lambda settings: (settings.inner, settings.inner))  # gate and value of SwiGLU
@@ -53,10 +55,10 @@ def _wide(x: Tensor) -> Tensor:
 
 
 # Gains are stored as γ − 1. The sum is rounded once, to the type that it is loaded in.
-PLUS_ONE = Way(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(ours) - 1).to(ours.dtype)])
+PLUS_ONE = Conversion(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(ours) - 1).to(ours.dtype)])
 
 
-def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
+def alternating(order: Callable[[Any], Sequence[int] | None]) -> Conversion:
     """Their queries, keys and values alternate by group: the rows of the queries of group 0, of its key, of its value, those of
     group 1, …; `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
     reordered = turned(order)
@@ -73,10 +75,10 @@ def alternating(order: Callable[[Any], Sequence[int] | None]) -> Way:
         )
         return [torch.cat(list(parts), dim=1).flatten(0, 2)]
 
-    return Way(to_ours, to_theirs)
+    return Conversion(to_ours, to_theirs)
 
 
-def turned(order: Callable[[Any], Sequence[int] | None]) -> Way:
+def turned(order: Callable[[Any], Sequence[int] | None]) -> Conversion:
     """Queries, keys and values one below the other, as ours, with the numbers of each query and key in another order (see
     `alternating`)."""
 
@@ -93,12 +95,12 @@ def turned(order: Callable[[Any], Sequence[int] | None]) -> Way:
         places = order(settings)
         return [ours if places is None else moved(ours, settings, sorted(range(len(places)), key=places.__getitem__))]
 
-    return Way(to_ours, to_theirs)
+    return Conversion(to_ours, to_theirs)
 
 
 class Weight:
-    def __init__(self, ours: str, theirs: str | tuple[str, ...], way: Way = SAME) -> None:
-        self.ours, self.theirs, self.way = ours, (theirs,) if isinstance(theirs, str) else theirs, way
+    def __init__(self, ours: str, theirs: str | tuple[str, ...], conversion: Conversion = SAME) -> None:
+        self.ours, self.theirs, self.conversion = ours, (theirs,) if isinstance(theirs, str) else theirs, conversion
         self._pattern = pattern(ours)
 
     def their_names(self, ours: str, without: str = "") -> tuple[str, ...] | None:
@@ -125,12 +127,12 @@ class Tensors(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorSource:
     """One of our tensors, and theirs that it is made of."""
 
     ours: str
     theirs: tuple[str, ...]
-    way: Way
+    conversion: Conversion
 
 
 @dataclass(frozen=True)
@@ -155,14 +157,14 @@ class WeightMap:
         unread = [pattern(name) for name in (*self.ignored, *computed)]
         return [name for name in names if not any(one.fullmatch(name) for one in unread)]
 
-    def places(self, ours: Iterable[str], without: str = "") -> list[Place]:
+    def places(self, ours: Iterable[str], without: str = "") -> list[TensorSource]:
         return [self._place(name, without) for name in ours]
 
-    def _place(self, name: str, without: str) -> Place:
+    def _place(self, name: str, without: str) -> TensorSource:
         for weight in self.weights:
             theirs = weight.their_names(name, without)
             if theirs is not None:
-                return Place(name, theirs, weight.way)
+                return TensorSource(name, theirs, weight.conversion)
         raise KeyError(name)  # the table of the family is incomplete
 
     def read(self, theirs: Tensors, shapes: Mapping[str, torch.Size], settings: Any, dtype: torch.dtype) -> dict[str, Tensor]:
@@ -172,10 +174,11 @@ class WeightMap:
         self._check(places, theirs.shapes, shapes, settings)
         self._check_repeated(theirs, {name for place in places for name in place.theirs}, settings, self.prefix if bare else "")
         return {
-            place.ours: place.way.to_ours([theirs.tensor(name) for name in place.theirs], settings).to(dtype) for place in places
+            place.ours: place.conversion.to_ours([theirs.tensor(name) for name in place.theirs], settings).to(dtype)
+            for place in places
         }
 
-    def _as_named(self, place: Place, given: Mapping[str, object]) -> Place:
+    def _as_named(self, place: TensorSource, given: Mapping[str, object]) -> TensorSource:
         names = (name if name in given else self.renamed.get(name, name) for name in place.theirs)
         return replace(place, theirs=tuple(names))
 
@@ -183,20 +186,20 @@ class WeightMap:
         """Their tensors."""
         found: dict[str, Tensor] = {}
         for place in self.places(ours, self.prefix if self.bare else ""):
-            parts = place.way.to_theirs(ours[place.ours], settings)
+            parts = place.conversion.to_theirs(ours[place.ours], settings)
             found |= {name: part.contiguous() for name, part in zip(place.theirs, parts, strict=True)}
         return found
 
     def _check(
         self,
-        places: Sequence[Place],
+        places: Sequence[TensorSource],
         given: Mapping[str, tuple[int, ...]],
         shapes: Mapping[str, torch.Size],
         settings: Any,
     ) -> None:
         expected: dict[str, tuple[int, ...]] = {}
         for place in places:
-            parts = place.way.to_theirs(torch.empty(shapes[place.ours], device="meta"), settings)
+            parts = place.conversion.to_theirs(torch.empty(shapes[place.ours], device="meta"), settings)
             expected |= {name: tuple(part.shape) for name, part in zip(place.theirs, parts, strict=True)}
         known = [pattern(name) for name in (*self.ignored, *self.repeated)]
         problems = {

@@ -21,7 +21,7 @@ from firth.errors import ConfigError, DataError
 from firth.interop.families.llama import LLAMA
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.gguf_file import GGUFFile
-from firth.interop.files.weight_map import GATE_UP, QKV, Way, Weight, WeightMap
+from firth.interop.files.weight_map import GATE_UP, QKV, Conversion, Weight, WeightMap
 from firth.layers.position.frequencies import frequencies
 from firth.layers.position.rotary_scaling import Scaling
 from firth.models import TransformerConfig
@@ -62,7 +62,7 @@ WEIGHTS = WeightMap(
         Weight(
             "blocks.{n}.attention.qkv.weight",
             (f"{_LAYER}.attn_q.weight", f"{_LAYER}.attn_k.weight", f"{_LAYER}.attn_v.weight"),
-            Way(_to_ours, _to_theirs),
+            Conversion(_to_ours, _to_theirs),
         ),
         Weight("blocks.{n}.attention.out.weight", f"{_LAYER}.attn_output.weight"),
         Weight("blocks.{n}.feedforward_norm.weight", f"{_LAYER}.ffn_norm.weight"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from firth.decoding.engine.engine import Written
+from firth.decoding.engine.engine import GeneratedToken
 from firth.serving.http.spelling import Speller
 from firth.serving.http.writing import Token
 from firth.text import Tokenizer
@@ -40,7 +40,7 @@ def for_chat(tokenizer: Tokenizer, tokens: Iterable[Token]) -> dict[str, Any]:
     return {"content": entries, "refusal": None}
 
 
-def prompt_tokens(tokenizer: Tokenizer, scored: Sequence[Written]) -> list[Token]:
+def prompt_tokens(tokenizer: Tokenizer, scored: Sequence[GeneratedToken]) -> list[Token]:
     """The tokens of a prompt, each with the place where its text begins."""
     speller, found, length = Speller(tokenizer), [], 0
     for written in scored:

@@ -8,7 +8,7 @@ from typing import Any
 from firth.serving.http.service import new_id
 from firth.serving.http.tool_answers import arguments_text, call_id
 from firth.serving.http.writing import Piece
-from firth.text.tool_calls import Call, CallReader
+from firth.text.tool_calls import CallReader, ParsedCall
 
 Event = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Output:
             yield from self._open()
         yield from self._close("completed" if piece.finish == "stop" else "incomplete")
 
-    def _say(self, text: str, calls: list[Call]) -> Iterator[Event]:
+    def _say(self, text: str, calls: list[ParsedCall]) -> Iterator[Event]:
         if text:
             if self._text is None:
                 yield from self._open()
@@ -60,7 +60,7 @@ class Output:
         item |= {"status": status, "content": [_part(text)]}
         yield {"type": "response.output_item.done", "output_index": len(self.items) - 1, "item": {**item}}
 
-    def _call(self, call: Call) -> Iterator[Event]:
+    def _call(self, call: ParsedCall) -> Iterator[Event]:
         arguments = arguments_text(call)
         item = {"id": new_id("fc"), "type": "function_call", "call_id": call_id(), "name": call.name, "arguments": arguments}
         item["status"] = "completed"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from firth.decoding.config import CONSTRAINING, DecodingConfig
-from firth.decoding.sampling.rows import Text as DecodedText
+from firth.decoding.sampling.rows import TextSoFar as DecodedText
 from firth.errors import ConfigError
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.limits import Limits

@@ -11,7 +11,7 @@ from typing import Any
 from firth.serving.http.chunks import Chunks
 from firth.serving.http.prompts import Prompt
 from firth.serving.http.writing import Piece
-from firth.text.tool_calls import Call, CallReader
+from firth.text.tool_calls import CallReader, ParsedCall
 
 _random = random.Random()  # not random.SystemRandom, as in `service`
 
@@ -21,11 +21,11 @@ def call_id() -> str:
     return "".join(_random.choices(string.ascii_letters + string.digits, k=9))
 
 
-def arguments_text(call: Call) -> str:
+def arguments_text(call: ParsedCall) -> str:
     return json.dumps(call.arguments, ensure_ascii=False)
 
 
-def read_whole(reader: CallReader, pieces: list[Piece]) -> tuple[str, list[Call]]:
+def read_whole(reader: CallReader, pieces: list[Piece]) -> tuple[str, list[ParsedCall]]:
     """The text and the calls of an answer."""
     found = [*(reader.push(piece.text) for piece in pieces), reader.finish()]
     return "".join(text for text, _ in found), [call for _, calls in found for call in calls]
@@ -35,7 +35,7 @@ def finish_reason(reason: str | None, called: int) -> str | None:
     return "tool_calls" if reason == "stop" and called else reason
 
 
-def as_tool_call(call: Call) -> dict[str, Any]:
+def as_tool_call(call: ParsedCall) -> dict[str, Any]:
     return {"id": call_id(), "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
-from firth.decoding.engine.jobs import EngineRestarts, Event, Finished, Job, Written
+from firth.decoding.engine.jobs import EngineRestarts, Event, Finished, GeneratedToken, Job
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
 from firth.serving.http.post import Post
@@ -24,7 +24,7 @@ class Cancellable(Protocol):
 
 
 class Token(NamedTuple):
-    written: Written
+    written: GeneratedToken
     offset: int  # where its text begins in the text
 
 
@@ -50,7 +50,7 @@ class Text:
     ends: tuple[int, ...] = ()  # end tokens that the engine does not know of; their log-probability is kept
     shown: Mapping[int, str] = field(default_factory=dict)  # special tokens that are kept in the text
     ticket: Cancellable | None = None
-    scored: list[Written] = field(default_factory=list)  # the prompt's tokens
+    scored: list[GeneratedToken] = field(default_factory=list)  # the prompt's tokens
     count: int = 0  # tokens generated
     log_probability: float = 0.0
     finish: FinishReason | None = None
@@ -75,7 +75,7 @@ class Text:
             else:
                 self._add(event)
 
-    def _add(self, token: Written) -> None:
+    def _add(self, token: GeneratedToken) -> None:
         if token.id in self.ends:
             self._tokens.append(Token(token, self._spelled))
             self._text.append(self._stop.held)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import resumed
-from firth.decoding.loop import Writer
+from firth.decoding.loop import TextRow
 from firth.decoding.sampling.choice import penalised, pick, probabilities
 from firth.decoding.sampling.draw import Draws
 from firth.errors import ConfigError
@@ -102,7 +102,7 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
     _refuse_alone(config)
     opening = _opening(model, prompt)
     held_1T = torch.tensor([_held(opening, written, model.network.context)], device=model.device)
-    row = Writer.of(config, 0, [*opening, *written], drawn=len(written))
+    row = TextRow.of(config, 0, [*opening, *written], drawn=len(written))
     told = list(written)
     for token_1 in resumed(model.network, held_1T, [row]):
         told.append(int(token_1))
