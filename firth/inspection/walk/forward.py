@@ -37,12 +37,6 @@ EQUATIONS = {
     "after": "x ← x + N′(A(x)),  x ← x + N′(F(x))",
     "parallel": "x ← x + A(N(x)) + F(N(x))",
 }
-CELL_EQUATIONS = {
-    "rnn": "h_t = tanh(W x_t + U h_t−1 + b)",
-    "lstm": "c_t = f ⊙ c_t−1 + i ⊙ g,  h_t = o ⊙ tanh(c_t)",
-    "gru": "h_t = (1 − z) ⊙ n + z ⊙ h_t−1",
-    "mingru": "h_t = (1 − z) ⊙ h_t−1 + z ⊙ n",
-}
 
 
 class _Called(NamedTuple):
@@ -191,7 +185,7 @@ class _Builder:
         line = source_line(type(cell).step, "def step")
         name = _named(side, f"layer {below + n + 1}{way}")
         inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
-        equation = CELL_EQUATIONS[cell.kind]
+        equation = recurrent.cell_equation(given)
         return Stage(name, "recurrent", side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
 
     def _attentive(self, module: AttentiveRecurrent, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
@@ -200,13 +194,13 @@ class _Builder:
         before_1Td = torch.cat((state.h_LBd[:1].transpose(0, 1), h_1Td[:, :-1]), dim=1)
         attend = MemoryCall(module, before_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
         first = tuple(part_LBd[0] for part_LBd in state.parts)
-        cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens)
+        cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens, input_name="[x; c]")
         return Stage(
             "decoder layer 1",
             "recurrent",
             "decoder",
             tokens,
-            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {CELL_EQUATIONS[module.kind].replace('x_t', '[x_t; c_t]')}",
+            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {recurrent.cell_equation(cell)}",
             "Td",
             source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts"),
             h_1Td[0],

@@ -32,10 +32,13 @@ def source_line(function: Callable[..., Any], part: str) -> SourceLine:
     lines, start = inspect.getsourcelines(function)
     for n, code in enumerate(lines):
         if part in code:
-            path = Path(inspect.getsourcefile(function) or "")
-            shown = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path
-            return SourceLine(shown.as_posix(), start + n, code.strip())
+            return SourceLine(shown_path(Path(inspect.getsourcefile(function) or "")), start + n, code.strip())
     raise LookupError(f"{function.__qualname__} has no line with {part!r}")
+
+
+def shown_path(path: Path) -> str:
+    """In firth, from its root; of a file of one's own, the name."""
+    return path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else path.name
 
 
 @dataclass(frozen=True, eq=False)

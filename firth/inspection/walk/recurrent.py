@@ -4,7 +4,6 @@ Letters: T steps, S source tokens, i input width, d width, m width of the memory
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,24 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from firth.inspection.walk import attention
-from firth.inspection.walk.matrix import Line, Linear, Matrix, SourceLine, Spell, number, product, source_line
+from firth.inspection.walk.matrix import Line, Linear, Matrix, SourceLine, source_line
+from firth.inspection.walk.recorded import Recording
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attentive_recurrence import AttentionalState, Memory, MemoryAttention
-from firth.layers.recurrent import Cell
-from firth.layers.recurrent.cell import State
-
-LETTERS = {"input": "i", "forget": "f", "candidate": "g", "output": "o", "reset": "r", "update": "z", "h": "h", "c": "c"}
-TITLES = {
-    "input": "input gate: how much of the candidate is written",
-    "forget": "forget gate: how much of the cell is kept",
-    "output": "output gate: how much of the cell is shown",
-    "reset": "reset gate: how much of the old state the candidate sees",
-    "update": "update gate",
-    "candidate": "candidate: what could be written",
-    "c": "cell",
-    "h": "hidden state",
-}
+from firth.layers.recurrent import Cell, State, Trace, Weights
 
 
 class CellCall(NamedTuple):
@@ -42,163 +29,64 @@ class CellCall(NamedTuple):
     backward: bool = False
     input_name: str = "x"
 
-    def trace(self) -> dict[str, Tensor]:
-        """{name: T,d} of the state and every gate."""
+    def run(self) -> _Ran:
+        """Every step of the text at once, recorded, with the states that the cell has gone through."""
         with torch.no_grad():
-            return {name: part[0] for name, part in self.cell.unroll(self.x_1Ti, self.first, None, self.backward)[0].items()}
+            trace = self.cell.unroll(self.x_1Ti, self.first, None, self.backward)[0]
+            before = [
+                _before(trace[name][0], first[0], self.backward) for name, first in zip(self.cell.state, self.first, strict=True)
+            ]
+            return _Ran(self, self.x_1Ti[0], tuple(before))
+
+
+class _Ran:
+    """Steps of a cell, one in each row, as they were computed."""
+
+    def __init__(self, given: CellCall, x_Ti: Tensor, before: State) -> None:
+        cell, w = given.cell, given.cell.weights(given.backward)
+        self.cell, self.before = cell, before
+        names = [(given.input_name, x_Ti), *self._parameters(w)]
+        names += [(f"{cell.quantity(name).letter}_t−1", h_Td) for name, h_Td in zip(cell.state, before, strict=True)]
+        self.steps = Recording(lambda: cell.step(w.of_input(x_Ti), before, w), names=names)
+        self.trace: Trace = self.steps.result
+        for name, value in self.trace.items():
+            self.steps.call_it(value, cell.quantity(name).letter)
+
+    def _parameters(self, w: Weights) -> list[tuple[str, Tensor]]:
+        own = [(name.removesuffix("_reverse").removesuffix("_l0"), value) for name, value in self.cell.named_parameters()]
+        return [*own, *zip(("W", "U", "b", "b′"), w, strict=True)] if isinstance(w, Weights) else own
+
+    def equation(self, name: str) -> str:
+        letter, equation = self.cell.quantity(name).letter, self.steps.equation(self.trace[name])
+        return letter if equation == letter else f"{letter} = {equation}"
+
+    def source(self, name: str) -> SourceLine:
+        return self.steps.source(self.trace[name]) or source_line(type(self.cell).step, "def step")
+
+
+def cell_equation(given: CellCall) -> str:
+    """How the state of the cell follows from its gates, the outermost last."""
+    with torch.no_grad():
+        ran = _Ran(given, given.x_1Ti[0, :1], given.first)
+    return ",  ".join(ran.equation(name) for name in reversed(given.cell.state))
 
 
 @torch.no_grad()
 def cell_matrices(given: CellCall) -> list[Matrix]:
     """The input, the state before each step, the gates, and the state after it."""
-    cell, trace = given.cell, given.trace()
-    before = {name: _before(trace[name], first[0], given.backward) for name, first in zip(cell.state, given.first, strict=True)}
-    x_Ti, x = given.x_1Ti[0], given.input_name
+    cell, ran, x = given.cell, given.run(), given.input_name
     unroll = source_line(type(cell).unroll, "self.step(")
-    step = {name: _step_line(cell, name) for name in trace}
-    found = [Matrix("x", "what enters the layer", x, "Ti", x_Ti, given.tokens, unroll)]
-    for name in cell.state:
-        title = f"{TITLES[name]} before the step: that of the {'next' if given.backward else 'last'} token"
-        found.append(Matrix(f"{name}_t−1", title, f"{name} of step t − 1", "Td", before[name], given.tokens, unroll, step=True))
-    spelled = _Spelled(given, trace, before)
-    order = [*(name for name in cell.gates if name not in cell.state), *reversed(cell.state)]
-    for name in order:
-        letter = spelled.letter(name)
-        found.append(
-            Matrix(
-                letter,
-                TITLES[name] + _update_note(cell, name),
-                spelled.equation(name),
-                "Td",
-                trace[name],
-                given.tokens,
-                step[name],
-                spelled.lines(name),
-                step=True,
-                unit=name in ("input", "forget", "output", "reset", "update"),
-            )
-        )
+    found = [Matrix(x, "what enters the layer", x, "Ti", given.x_1Ti[0], given.tokens, unroll)]
+    for name, before_Td in zip(cell.state, ran.before, strict=True):
+        letter, title = cell.quantity(name)
+        title = f"{title} before the step: that of the {'next' if given.backward else 'last'} token"
+        found.append(Matrix(f"{letter}_t−1", title, f"{letter} of step t − 1", "Td", before_Td, given.tokens, unroll, step=True))
+    for name in [*(name for name in ran.trace if name not in cell.state), *reversed(cell.state)]:
+        (letter, title), value_Td = cell.quantity(name), ran.trace[name]
+        spell, unit = ran.steps.spell(value_Td, letter), ran.steps.is_share(value_Td)
+        equation, line = ran.equation(name), ran.source(name)
+        found.append(Matrix(letter, title, equation, "Td", value_Td, given.tokens, line, spell, step=True, unit=unit))
     return found
-
-
-class _Spelled:
-    """Gates and states cell by cell."""
-
-    def __init__(self, given: CellCall, trace: dict[str, Tensor], before: dict[str, Tensor]) -> None:
-        self.cell, self.x_Ti, self.trace, self.before = given.cell, given.x_1Ti[0], trace, before
-        self.w = given.cell.weights(given.backward)
-
-    def letter(self, name: str) -> str:
-        return "n" if name == "candidate" and self.cell.kind != "lstm" else LETTERS[name]
-
-    def equation(self, name: str) -> str:
-        kind, after = self.cell.kind, self.cell.reset == "after"
-        both, letter = "W x + U h + b", self.letter(name)
-        match kind, name:
-            case "rnn", "h":
-                return f"h = tanh({both})"
-            case "lstm", "c":
-                return "c = f ⊙ c_t−1 + i ⊙ g"
-            case "lstm", "h":
-                return "h = o ⊙ tanh(c)"
-            case "lstm", "candidate":
-                return f"g = tanh({both})"
-            case "gru", "candidate":
-                return "n = tanh(W x + b + r ⊙ (U h + b′))" if after else "n = tanh(W x + b + U (r ⊙ h) + b′)"
-            case "gru", "h":
-                return "h = (1 − z) ⊙ n + z ⊙ h_t−1"
-            case "mingru", "candidate":
-                return "n = y + ½ where y = W x + b ≥ 0, σ(y) elsewhere"
-            case "mingru", "h":
-                return "h = (1 − z) ⊙ h_t−1 + z ⊙ n"
-        return f"{letter} = σ({both if self.cell.has_hidden_weights else 'W x + b'})"
-
-    def lines(self, name: str) -> Spell:
-        kind = self.cell.kind
-        if (kind, name) == ("lstm", "c"):
-            return self._cell_state
-        if (kind, name) == ("lstm", "h"):
-            return self._shown
-        if name == "h" and kind != "rnn":
-            return self._interpolated
-        return self._gate(name)
-
-    def _gate(self, name: str) -> Spell:
-        cell, w, d = self.cell, self.w, self.cell.width
-        first, letter = cell.gates.index(name) * d, self.letter(name)
-        reset = name == "candidate" and cell.kind == "gru"
-
-        def lines(t: int, j: int) -> list[Line]:
-            row, h_d = first + j, self.before["h"][t]
-            found = [product("Σ W x", w.input_gi[row], self.x_Ti[t], ("W", "x")), Line("b", number(w.input_bias_g[row]))]
-            total = found[0].value + found[1].value
-            if cell.has_hidden_weights:
-                r_d = self.trace["reset"][t] if reset else None
-                inside = h_d if r_d is None or cell.reset == "after" else r_d * h_d
-                of_hidden = product(
-                    "Σ U h" if inside is h_d else "Σ U (r ⊙ h)",
-                    w.hidden_gd[row],
-                    inside,
-                    ("U", "h_t−1" if inside is h_d else "r ⊙ h"),
-                )
-                bias = Line("b′", number(w.hidden_bias_g[row]))
-                found += [of_hidden, bias]
-                part = of_hidden.value + bias.value
-                if r_d is not None and cell.reset == "after":
-                    found.append(Line("r", number(r_d[j])))
-                    part *= found[-1].value
-                total += part
-            return [*found, Line("sum", total), Line(f"{letter} = {self._outer(name)}(sum)", self._apply(name, total))]
-
-        return lines
-
-    def _outer(self, name: str) -> str:
-        return "tanh" if name in ("candidate", "h") and self.cell.kind != "mingru" else "g" if name == "candidate" else "σ"
-
-    def _apply(self, name: str, total: float) -> float:
-        x = torch.tensor(total, dtype=torch.float64)
-        match self._outer(name):
-            case "tanh":
-                return float(x.tanh())
-            case "g":
-                return total + 0.5 if total >= 0 else float(x.sigmoid())
-        return float(x.sigmoid())
-
-    def _cell_state(self, t: int, j: int) -> list[Line]:
-        gates = torch.stack([self.trace["forget"][t, j], self.trace["input"][t, j]])
-        values = torch.stack([self.before["c"][t, j], self.trace["candidate"][t, j]])
-        return [product("c = f · c_t−1 + i · g", gates, values, ("gate", "value"), ("f · c_t−1", "i · g"))]
-
-    def _shown(self, t: int, j: int) -> list[Line]:
-        o, c = number(self.trace["output"][t, j]), self.trace["c"][t, j].double()
-        return [Line("o", o), Line("c", float(c)), Line("tanh(c)", float(c.tanh())), Line("h = o · tanh(c)", o * float(c.tanh()))]
-
-    def _interpolated(self, t: int, j: int) -> list[Line]:
-        z, n, h = number(self.trace["update"][t, j]), number(self.trace["candidate"][t, j]), number(self.before["h"][t, j])
-        new, old = ((1 - z), z) if self.cell.kind == "gru" else (z, 1 - z)
-        return [Line("z", z), Line("n", n), Line("h_t−1", h), Line(f"h = {new:.4f} · n + {old:.4f} · h_t−1", new * n + old * h)]
-
-
-def _update_note(cell: Cell, name: str) -> str:
-    if name != "update":
-        return ""
-    return ": how much of the old state is kept" if cell.kind == "gru" else ": how much of the candidate is written"
-
-
-def _step_line(cell: Cell, name: str) -> SourceLine:
-    """The line of the cell's `step` that computes this gate or state."""
-    parts = {
-        ("rnn", "h"): "torch.tanh(",
-        ("lstm", "c"): "f * c_Bd + i * g",
-        ("lstm", "h"): "o * c_next_Bd.tanh()",
-        ("gru", "h"): "(1 - z) * n",
-        ("gru", "candidate"): "r * h_n" if cell.reset == "after" else "F.linear(r * h_Bd",
-        ("gru", "reset"): "(x_r + h_r)" if cell.reset == "after" else "F.linear(h_Bd, U_r",
-        ("gru", "update"): "(x_z + h_z)" if cell.reset == "after" else "F.linear(h_Bd, U_z",
-        ("mingru", "h"): "(1 - z) * h_Bd",
-    }
-    usual = "i.sigmoid()" if cell.kind == "lstm" else "_gates(" if cell.kind == "mingru" else "def step"
-    return source_line(type(cell).step, parts.get((cell.kind, name), usual))
 
 
 def _before(h_Td: Tensor, first_d: Tensor, backward: bool) -> Tensor:
@@ -270,15 +158,9 @@ def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
 @torch.no_grad()
 def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[Matrix]:
     """RNNsearch: attention with the state before the step, then the step with [x; c]."""
-    given = _with_context(cell_matrices(cell), inputs)
-    return [given[1], *memory_matrices(attend, "h_t−1"), given[0], *given[2:]]
-
-
-def _with_context(found: Sequence[Matrix], inputs: int) -> list[Matrix]:
-    first = replace(
-        found[0], name="[x; c]", title=f"what enters the cell: {inputs} columns of x, then the context c", equation="[x; c]"
-    )
-    return [first, *found[1:]]
+    x, *found = cell_matrices(cell)
+    x = replace(x, title=f"what enters the cell: {inputs} columns of x, then the context c")
+    return [found[0], *memory_matrices(attend, "h_t−1"), x, *found[1:]]
 
 
 @torch.no_grad()

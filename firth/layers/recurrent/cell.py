@@ -6,7 +6,7 @@ Letters: B batch, T time, i input width, d width, g gates × d, D directions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, cast
 
 import torch
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
 Reset = Literal["after", "before"]
 State = tuple[Tensor, ...]  # h, or h and c
 Trace = dict[str, Tensor]  # the state and every gate, by name
+
+
+class Quantity(NamedTuple):
+    """A gate or a part of the state, as pictures show it."""
+
+    letter: str  # in equations
+    title: str
+
+
+USUAL = {
+    "h": Quantity("h", "hidden state"),
+    "c": Quantity("c", "cell"),
+    "input": Quantity("i", "input gate: how much of the candidate is written"),
+    "forget": Quantity("f", "forget gate: how much of the cell is kept"),
+    "output": Quantity("o", "output gate: how much of the cell is shown"),
+    "reset": Quantity("r", "reset gate: how much of the old state the candidate sees"),
+    "update": Quantity("z", "update gate: how much of the candidate is written"),
+    "candidate": Quantity("n", "candidate: what could be written"),
+}
 
 
 class Weights(NamedTuple):
@@ -50,6 +69,7 @@ class Cell(Idea, nn.Module, ABC):
     state: ClassVar[tuple[str, ...]] = ("h",)
     has_reset: ClassVar[bool] = False  # whether model.reset applies
     has_hidden_weights: ClassVar[bool] = True  # whether a gate depends on h_{t−1}, through a matrix U
+    quantities: ClassVar[Mapping[str, Quantity]] = {}  # gates and states with other letters or titles than the USUAL
     parallel: ClassVar[bool] = False  # whether `fused` computes all positions at once, in O(log T) sequential steps
 
     inputs: int
@@ -68,6 +88,10 @@ class Cell(Idea, nn.Module, ABC):
         for suffix in ("_l0", "_l0_reverse")[: self.directions]:
             for name, shape in (of_input | of_hidden).items():
                 self.register_parameter(name + suffix, nn.Parameter(torch.empty(shape).uniform_(-(width**-0.5), width**-0.5)))
+
+    @classmethod
+    def quantity(cls, name: str) -> Quantity:
+        return cls.quantities.get(name) or USUAL.get(name) or Quantity(name, name.replace("_", " "))
 
     def own_weights(self, backward: bool = False) -> Weights:
         suffix = "_l0_reverse" if backward else "_l0"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers.recurrent.cell import State, Trace, Weights
+from firth.layers.recurrent.cell import Quantity, State, Trace, Weights
 from firth.layers.recurrent.torch_cell import TorchCell
 
 
@@ -20,6 +23,7 @@ class GRU(TorchCell, nn.GRU):
     about = "Two gates, and no state besides h (Cho et al. 2014)."
     latex = r"h_t = (1 - z) \odot n + z \odot h_{t-1}"
     gates = ("reset", "update", "candidate")
+    quantities: ClassVar[Mapping[str, Quantity]] = {"update": Quantity("z", "update gate: how much of the old state is kept")}
     has_reset = True
     kernel = staticmethod(torch.gru)
 

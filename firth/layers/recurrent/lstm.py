@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from firth.layers.recurrent.cell import State, Trace, Weights
+from firth.layers.recurrent.cell import USUAL, Quantity, State, Trace, Weights
 from firth.layers.recurrent.torch_cell import TorchCell
 
 
@@ -18,6 +21,7 @@ class LSTM(TorchCell, nn.LSTM):
     latex = r"c_t = f \odot c_{t-1} + i \odot g, \quad h_t = o \odot \tanh(c_t)"
     gates = ("input", "forget", "candidate", "output")
     state = ("h", "c")
+    quantities: ClassVar[Mapping[str, Quantity]] = {"candidate": USUAL["candidate"]._replace(letter="g")}
     kernel = staticmethod(torch.lstm)
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
