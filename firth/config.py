@@ -494,11 +494,11 @@ def options_of(hint: Any) -> tuple[Any, ...]:
 
 
 def _spelled(hint: Any) -> str:
-    words = []
+    words = ["one of " + ", ".join(map(repr, known))] if (known := choices(hint)) else []
     for option in options_of(hint):
-        if known := choices(option):
-            words.append("one of " + ", ".join(map(repr, known)))
-        elif get_origin(option) is tuple:
+        if choices(option):
+            continue
+        if get_origin(option) is tuple:
             words.append(f"a list of {_spelled(get_args(option)[0])}")
         elif dataclasses.is_dataclass(option):
             words.append("a table")

@@ -13,10 +13,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
+
+from firth import ideas
 
 pytest_plugins = ["runs", "shell", "interpreter"]  # fixtures: small runs, firth called as the shell calls it, Triton on a CPU
 
@@ -49,6 +52,19 @@ def _one_thread() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield
+
+
+@pytest.fixture
+def use() -> Iterator[Any]:
+    """firth.use, undone afterwards."""
+    yield ideas.use
+    for place, origin in list(ideas._used.items()):
+        for collection in ideas._COLLECTIONS:
+            collection.leave(origin)
+        del ideas._used[place]
+    os.environ.pop(ideas.VARIABLE, None)
+    for forget in ideas.changed:
+        forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -39,6 +39,7 @@ from firth.tasks.next_token import NextTokenConfig
 from firth.tasks.splits import Split
 from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
 from firth.text.config import DataConfig
+from firth.text.readers.corpus import origins_of_readers
 
 FROM_RECIPE = "recipe:"  # training.init = "recipe:wiki8-mlm"
 
@@ -126,7 +127,10 @@ class Recipe(Tables[Any, Any]):
     def _origins(self) -> tuple[str, ...] | None:
         """The files and packages whose ideas this recipe names."""
         filters = (FILTERS.origin(one.kind) for one in self.decoding.acting)
-        return tuple(sorted({str(one) for one in (*origins(self), *filters) if one is not None})) or None
+        data = self.data
+        paths = [path for key in data.paths() if (path := getattr(data, key))] + list(getattr(data, "more", None) or ())
+        found = (*origins(self), *filters, *origins_of_readers(paths, data.format))
+        return tuple(sorted({str(one) for one in found if one is not None})) or None
 
     def toml(self) -> str:
         return to_toml(self)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, refuse_given, verb
+from firth.text.readers.formats import one_of_documents
 
 if TYPE_CHECKING:
     from firth.search import Hit, Query, Recall
@@ -42,7 +43,7 @@ def search(
     ] = None,
     lower: Annotated[bool, typer.Option("--lower", help="Convert texts to lower case for the run.")] = False,
     strip_punctuation: Annotated[bool, typer.Option("--strip-punctuation", help="Remove punctuation for the run.")] = False,
-    format: Annotated[str, typer.Option(help="File format: txt, jsonl, csv, tsv or parquet; auto uses the file name.")] = "auto",
+    format: Annotated[str, typer.Option(help=f"File format: {one_of_documents()}; auto uses the file name.")] = "auto",
     field: Annotated[str, typer.Option(help="JSON key or column that holds the text.")] = "text",
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Measure recall instead: on --queries, or on 30 shipped queries without DOCUMENTS.")
@@ -76,7 +77,7 @@ def search(
             lower=lower,
             strip_punctuation=strip_punctuation,
             file=index,
-            format=format,  # type: ignore[arg-type]  # the reader checks it
+            format=format,
             field=field,
             progress=display.work,
         )

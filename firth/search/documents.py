@@ -6,17 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
-from firth.errors import ConfigError, DataError, option
+from firth.errors import DataError, option
 from firth.files import exists, is_folder
 from firth.progress import Progress, silent
-from firth.text.config import Format
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.readers.corpus import find
-from firth.text.readers.file_decoding import Tick, lines, texts
-from firth.text.readers.file_format import Column
-from firth.text.readers.formats import file_format, records
+from firth.text.readers.file_decoding import Tick
+from firth.text.readers.formats import expect_format, file_format, records, text_lines
+from firth.text.readers.reader import Column, Format, TableReader, TextReader
 from firth.vectors.sentences import lines as lines_of_words
 from firth.vectors.sentences import opened
 
@@ -34,8 +32,7 @@ def read_documents(
 
     Of a folder or a glob pattern, each plain text file is a document; of a single text file, each line. Each record of a csv,
     tsv, jsonl or parquet file is a document, whose text is the column `field`."""
-    if format not in get_args(Format):
-        raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
+    expect_format(format)
     corpus = find(os.fspath(place), format, field)
     corpus.expect_columns()
     root = Path(place).expanduser()
@@ -81,13 +78,13 @@ def _name(path: Path, root: Path) -> str:
 
 def _of_file(path: Path, name: str, by_line: bool, format: Format, field: str, tick: Tick) -> Iterator[tuple[str, str]]:
     chosen = file_format(path, format, columns=field != "text")
-    if chosen.pieces is None and chosen.rows is None:
+    if not issubclass(chosen, TextReader | TableReader):
         raise DataError(f"{path} holds {chosen.contents}, not documents. Choose a text file or a table")
-    if chosen.pieces is None:
+    if issubclass(chosen, TableReader):
         for record in records(path, [Column(field, setting=option("field"))], chosen, tick):
             yield name + record.where.removeprefix(str(path)), record.texts[0]
     elif by_line:
-        for number, line in enumerate(lines(path, tick), start=1):
+        for number, line in enumerate(text_lines(path, chosen, tick), start=1):
             yield f"{name}:{number}", line.rstrip("\n")
     else:
-        yield name, "".join(texts(path, tick))
+        yield from ((name, text) for text in chosen.documents(path, tick))

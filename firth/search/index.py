@@ -19,7 +19,7 @@ from firth.search.dense import AveragedVectors, ContextualVectors, Dense, Embedd
 from firth.search.documents import Document, fingerprint, read_documents
 from firth.search.index_file import Shelf
 from firth.search.tfidf import TfIdf
-from firth.text.config import Format
+from firth.text.readers.reader import Format
 
 if TYPE_CHECKING:
     from firth.tasks.run import Run

@@ -15,8 +15,8 @@ from pathlib import Path
 from firth.errors import DataError, did_you_mean
 from firth.search.documents import Document, read_documents
 from firth.search.index import Index, MethodName
-from firth.text.readers.file_format import Column
 from firth.text.readers.formats import records
+from firth.text.readers.reader import Column
 
 _FOLDER = Path(__file__).parent / "paraphrases"
 

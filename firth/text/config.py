@@ -8,6 +8,8 @@ from typing import ClassVar, Literal, get_args
 
 from firth.config import renamed
 from firth.errors import ConfigError
+from firth.text.readers.blank_records import Empty
+from firth.text.readers.reader import READERS, Format
 
 Name = Literal[
     "docs",
@@ -35,8 +37,6 @@ Name = Literal[
     "scenes",
     "digits",
 ]
-Format = Literal["auto", "txt", "jsonl", "csv", "tsv", "parquet", "conll", "conllu"]
-Empty = Literal["skip", "refuse"]
 LearnedKind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 Kind = Literal[LearnedKind, "imported"]
 
@@ -78,7 +78,7 @@ class DataConfig:
         _expect_name("field", self.field)
         if self.field != "text" and not self.has_field:
             raise ConfigError(f'data.field is "{self.field}", which only applies to running text and classification. Remove it.')
-        if self.format in ("conll", "conllu") and not self.has_tags:
+        if self.format != "auto" and READERS[self.format].tagged and not self.has_tags:
             raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
 
     @property

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from firth.errors import ConfigError, DataError
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
-from firth.text.config import Format
+from firth.text.readers.reader import Format
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.sentences import Source
 from firth.vectors.wordvectors import WordVectors

@@ -32,11 +32,11 @@ from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache, sealed
 from firth.text.checksums import digest, digests
-from firth.text.config import Format
 from firth.text.lexicon import Lexicon, Words, lexicon_of, rename
 from firth.text.parallel import in_order
 from firth.text.parallel import workers as threads
 from firth.text.readers.corpus import Corpus, Scan, Scanning, known_scan
+from firth.text.readers.reader import Format
 from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen
 

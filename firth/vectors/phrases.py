@@ -24,8 +24,8 @@ from firth.errors import ConfigError
 from firth.files import TEMPORARY, replacing
 from firth.progress import Progress, silent
 from firth.text import cache
-from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
+from firth.text.readers.reader import Format
 from firth.vectors.encoding import EncodedCorpus, encoded, without_punctuation
 from firth.vectors.sentences import Source, lines, opened
 

@@ -10,19 +10,18 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from typing import get_args
 
 from firth.errors import ConfigError, DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache
-from firth.text.config import Format
 from firth.text.datasets import download
 from firth.text.datasets.catalog import CATALOG
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.file_decoding import Tick
-from firth.text.readers.formats import no_tick
+from firth.text.readers.formats import expect_format, no_tick
+from firth.text.readers.reader import Format
 
 Sentence = str | Iterable[str]
 Source = str | os.PathLike[str] | Corpus | Iterable[Sentence]  # a str is a path or name, never a text
@@ -33,8 +32,7 @@ def opened(source: Source, format: Format = "auto", field: str = "text", progres
     """The corpus at a path, under a catalog name if there is no such file, from "-" (standard input), or from sentences.
 
     A source that can be read only once is copied to the cache folder while the context lasts."""
-    if format not in get_args(Format):
-        raise ConfigError(f"format is {format!r}; expected one of {', '.join(get_args(Format))}")
+    expect_format(format)
     if isinstance(source, Corpus):
         yield source
         return

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firth.errors import ConfigError
-from firth.text.config import Format
 from firth.text.readers.corpus import Corpus
+from firth.text.readers.reader import Format
 from firth.vectors.encoding import LONGEST, without_punctuation
 from firth.vectors.sentences import Source, lines, opened
 

@@ -10,21 +10,20 @@ import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pyarrow as arrow
 import pytest
 from pyarrow import parquet
 
+from firth.config import choices
 from firth.errors import DataError
 from firth.text import DataConfig, LabelledConfig, PairsConfig, QuestionsConfig, TokenizerConfig, prepare
-from firth.text.config import Format
 from firth.text.data.labelled import prepare_labelled, read_texts
 from firth.text.data.parallel import prepare_parallel
 from firth.text.data.questions import prepare_questions
-from firth.text.readers.file_format import Column
-from firth.text.readers.formats import FORMATS, TABLES, by_suffix, documents, is_table, records
+from firth.text.readers.formats import by_suffix, documents, is_table, records
+from firth.text.readers.reader import READERS, Column, Format, TableReader
 
 NAMES = ("id", "text", "label", "source", "target")
 ROWS = [(str(n), f"één text, number {n}", str(n % 3), f'the "source" {n % 7}', f"das Ziel {n}") for n in range(40)]
@@ -55,7 +54,7 @@ def write(path: Path, rows: list[tuple[str, ...]] = ROWS, names: tuple[str, ...]
 
 
 def test_the_formats_are_those_that_a_recipe_can_name() -> None:
-    assert {format.name for format in FORMATS} == set(get_args(Format)) - {"auto"}
+    assert {*READERS.kinds, "auto"} == {*choices(Format)}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -120,7 +119,7 @@ def test_parquet_reads_the_nested_answers_of_squad_and_labels_that_are_numbers(t
     assert prepare_labelled(LabelledConfig(path=str(path), field="context", valid=0.0), WORDS).labels == ("0", "1")
 
 
-@pytest.mark.parametrize("format", TABLES)
+@pytest.mark.parametrize("format", [one.kind for one in READERS if issubclass(one, TableReader)])
 def test_a_format_may_be_set_where_the_suffix_is_unknown(format: Format, tmp_path: Path) -> None:
     path = write(tmp_path / f"r.{format}").rename(tmp_path / "part-0000")
     assert by_suffix(path) is None

@@ -53,7 +53,7 @@ def contexts(
             corpus,
             lower=lower,
             strip_punctuation=strip_punctuation,
-            format=format,  # type: ignore[arg-type]  # the reader checks it
+            format=format,
             field=field,
             progress=display.work,
         )

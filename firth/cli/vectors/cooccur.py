@@ -54,7 +54,7 @@ def cooccur(
             max_vocab=max_vocab,
             lower=lower,
             strip_punctuation=strip_punctuation,
-            format=format,  # type: ignore[arg-type]  # the reader checks it
+            format=format,
             field=field,
             progress=display.work,
         )

@@ -10,6 +10,7 @@ import typer
 from firth.cli.app import app
 from firth.cli.suggestions import Verbs
 from firth.files import exists
+from firth.text.readers.formats import one_of_documents
 
 if TYPE_CHECKING:
     from firth.vectors.sentences import Source
@@ -34,7 +35,7 @@ Lower = Annotated[bool, typer.Option("--lower", help="Convert the text to lower 
 StripPunctuation = Annotated[
     bool, typer.Option("--strip-punctuation", help="Remove punctuation and symbols, except inside words (don't, well-known).")
 ]
-FormatName = Annotated[str, typer.Option(help="File format: txt, jsonl, csv, tsv or parquet; auto uses the file name.")]
+FormatName = Annotated[str, typer.Option(help=f"File format: {one_of_documents()}; auto uses the file name.")]
 Field = Annotated[str, typer.Option(help="JSON key or column that holds the text.")]
 
 

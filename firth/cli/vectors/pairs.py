@@ -33,7 +33,7 @@ def pairs(
         window=window,
         lower=lower,
         strip_punctuation=strip_punctuation,
-        format=format,  # type: ignore[arg-type]  # the reader checks it
+        format=format,
         field=field,
     )
     chosen = (pair for pair in found if word is None or pair[0] == word)

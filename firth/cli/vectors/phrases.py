@@ -43,7 +43,7 @@ def phrases(
             joiner=joiner,
             lower=lower,
             strip_punctuation=strip_punctuation,
-            format=format,  # type: ignore[arg-type]  # the reader checks it
+            format=format,
             field=field,
             progress=display.work,
         )

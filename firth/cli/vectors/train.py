@@ -123,7 +123,7 @@ def train(
             faithful=faithful,
             lower=lower or None,
             strip_punctuation=strip_punctuation or None,
-            format=format,  # type: ignore[arg-type]
+            format=format,
             field=field,
             start=start,
             out=out,

@@ -20,10 +20,10 @@ from firth.text.datasets import digits, scenes
 from firth.text.holdout import held_out
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import find
-from firth.text.readers.file_format import Column
 from firth.text.readers.formats import records
 from firth.text.readers.images import read_images
 from firth.text.readers.pieces import pieces_of_texts
+from firth.text.readers.reader import Column
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 

@@ -14,7 +14,7 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.files import exists
 from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
-from firth.text.config import Empty, LabelledConfig, TokenizerConfig
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.running_text import open_corpus, settings_for, with_local_paths
@@ -23,11 +23,11 @@ from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.data_set import DataSet
 from firth.text.datasets.negations import negations_file
 from firth.text.holdout import held_out
-from firth.text.readers.blank_records import BlankRecords
+from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.corpus import Corpus, find
-from firth.text.readers.file_format import Column
-from firth.text.readers.formats import TABLES, one_of, records
+from firth.text.readers.formats import one_of_tables, records
 from firth.text.readers.pieces import pieces_of_texts
+from firth.text.readers.reader import Column
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 _SEVERAL = 8  # labels named in a message
@@ -159,7 +159,7 @@ class _Layout:
 
     def read(self, corpus: Corpus, progress: Progress) -> Iterator[Example]:
         if not corpus.files:
-            raise DataError(f"{corpus.name} is text without labels. Set data.path to a {one_of(TABLES)} file.")
+            raise DataError(f"{corpus.name} is text without labels. Set data.path to a {one_of_tables()} file.")
         blank, unlabelled, total = BlankRecords(), BlankRecords(), 0
         for path, tick in corpus.each_file(progress):
             for where, (text, label) in records(path, self.columns, corpus.format, tick, self.header):

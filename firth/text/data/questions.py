@@ -18,12 +18,13 @@ from firth.errors import DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.padding import Ints, concatenated
 from firth.text.batches.readings import NOWHERE, Readings
-from firth.text.config import Format, QuestionsConfig, TokenizerConfig
+from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.running_text import open_corpus, with_local_paths
 from firth.text.holdout import held_out
 from firth.text.readers.corpus import find
 from firth.text.readers.pieces import pieces_of_texts
+from firth.text.readers.reader import Format
 from firth.text.readers.squad import Question, question_format, read_questions
 from firth.text.tokenizers.offsets import Span, offsets
 from firth.text.tokenizers.special_tokens import Ids

@@ -14,12 +14,12 @@ from firth.errors import ConfigError, DataError
 from firth.files import exists
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
-from firth.text.config import DataConfig, Empty, RunningTextConfig, TokenizerConfig
+from firth.text.config import DataConfig, RunningTextConfig, TokenizerConfig
 from firth.text.datasets import download, opinions, python_source_tags, stories
 from firth.text.datasets.catalog import CATALOG, data_set
 from firth.text.datasets.docs import docs_corpus
 from firth.text.limits import limits
-from firth.text.readers.blank_records import BlankRecords
+from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
 from firth.text.readers.formats import by_suffix
 from firth.text.readers.pieces import Piece

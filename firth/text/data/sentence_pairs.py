@@ -19,10 +19,9 @@ from firth.text.datasets.data_set import PairFiles, Split
 from firth.text.datasets.dates import Part
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, find, spool
-from firth.text.readers.file_decoding import lines
-from firth.text.readers.file_format import Column, FileFormat
-from firth.text.readers.formats import TABLES, file_format, one_of, records
-from firth.text.readers.in_out import IN_OUT
+from firth.text.readers.formats import file_format, one_of_tables, records, text_lines
+from firth.text.readers.reader import Column, Reader, TableReader
+from firth.text.readers.record_lines import InOut
 
 GENERATED = ("dates", "docstrings", "prompts", "chats")  # named sets that are generated, not read from files of their own
 
@@ -109,7 +108,7 @@ class PairReader:
 
     columns: tuple[Column, Column]
     header: tuple[str, ...] | None  # names of the columns of a table whose first line does not name them
-    layout: FileFormat | None  # of files that announce no format with columns; None: they hold one side
+    layout: type[Reader] | None  # of files that announce no format with columns; None: they hold one side
     data: PairsConfig
 
     @classmethod
@@ -121,7 +120,7 @@ class PairReader:
         return cls(
             (Column(source, "data.source", nullable=True), Column(target, "data.target", nullable=True)),
             pairs.sides if pairs else data.columns,
-            IN_OUT if pairs is not None and pairs.layout == "in out" else None,
+            InOut if pairs is not None and pairs.layout == "in out" else None,
             data,
         )
 
@@ -156,12 +155,12 @@ class PairReader:
         named = self.data.columns is not None or self.data.source is not None or self.data.target is not None
         for path, tick in corpus.each_file(progress):
             format = file_format(path, corpus.format, columns=named)
-            if format.rows is None:
+            if not issubclass(format, TableReader):
                 format = self.layout or format
-            if format.rows is None:
+            if not issubclass(format, TableReader):
                 raise DataError(
-                    f"{corpus.name} is read as {format.name}, one side of the pairs. Set data.target_path to the other side (for "
-                    f"validation data.valid_target_path, for test data.test_target_path), or use one {one_of(TABLES)} file."
+                    f"{corpus.name} is read as {format.kind}, one side of the pairs. Set data.target_path to the other side (for "
+                    f"validation data.valid_target_path, for test data.test_target_path), or use one {one_of_tables()} file."
                 )
             for where, (source, target) in records(path, self.columns, format, tick, self.header):
                 yield SentencePair(where, source, target)
@@ -175,16 +174,17 @@ def _of_two(source: Corpus, target: Corpus, progress: Progress) -> Iterator[Sent
         )
     for path in (*source.files, *target.files):
         format = file_format(path, source.format)
-        if source.format == "auto" and format.rows is not None:
+        if source.format == "auto" and issubclass(format, TableReader):
             raise DataError(
-                f"{path} is {format.name}, but the other side has a file of its own. Put both sides into one such file, or set "
+                f"{path} is {format.kind}, but the other side has a file of its own. Put both sides into one such file, or set "
                 'data.format = "txt" to pair lines of text.'
             )
     total, before = source.size + target.size, 0
     for one, other in zip(source.files, target.files, strict=True):
         sides = []
         for path in (one, other):
-            sides.append(list(lines(path, file_progress(progress, before, total))))
+            reader = file_format(path, source.format)
+            sides.append(list(text_lines(path, reader, file_progress(progress, before, total))))
             before += path.stat().st_size
         if len(sides[0]) != len(sides[1]):
             raise DataError(

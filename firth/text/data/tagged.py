@@ -25,6 +25,7 @@ from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.conll import ConllColumns, Sentence, tagged_format
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.pieces import pieces_of_texts
+from firth.text.readers.reader import READERS
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.word_alignment import WordAligner
 
@@ -95,7 +96,7 @@ def conll_columns(data: TaggedConfig) -> ConllColumns:
     """The format and the columns of the files of a run."""
     generated = data.name == "python-source"
     entry = None if data.name is None or generated else data_set(str(data.name))
-    given = "conll" if generated else data.format if data.format in ("conll", "conllu") else None
+    given = "conll" if generated else data.format if data.format != "auto" and READERS[data.format].tagged else None
     if given is None and data.path is not None:
         given = tagged_format(Path(data.path))
     return ConllColumns(entry.tagged if entry else given, data.word_column, data.tag_column, explicit=data.format != "auto")

@@ -30,8 +30,8 @@ from firth.text.datasets.dates import Part, dates
 from firth.text.datasets.negations import negations
 from firth.text.holdout import held_out
 from firth.text.readers.conll import ConllColumns
-from firth.text.readers.file_format import Column
 from firth.text.readers.formats import records
+from firth.text.readers.reader import Column
 
 LOCALES = ("de", "en_GB", "en_US", "es", "fr", "it", "nl")
 _PARTS: tuple[Part, ...] = ("train", "valid", "test")

@@ -13,8 +13,8 @@ from firth.text.datasets import download
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.dates import Part
 from firth.text.holdout import held_out
-from firth.text.readers.file_format import Column
 from firth.text.readers.formats import Record, records
+from firth.text.readers.reader import Column
 
 _SENTIMENTS = {"0": "bad", "1": "good"}  # the labels of sst2 as words
 _DUTCH = ("en", "nl")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 from firth.errors import DataError
-from firth.text.config import Empty
 
+Empty = Literal["skip", "refuse"]
 _NAMED = 3  # records named in a message
 
 

@@ -13,11 +13,10 @@ from firth.progress import Progress
 from firth.text.conversation import ROLES, Conversation, Message, Role, Skill, check_messages
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus
-from firth.text.readers.file_format import Column
 from firth.text.readers.formats import file_format
+from firth.text.readers.reader import Column, TableReader
 
 _MESSAGES = (Column("messages", setting=None),)
-_FORMATS = ("jsonl", "parquet")
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -29,8 +28,8 @@ def read_conversations(corpus: Corpus, progress: Progress) -> list[Conversation]
         raise DataError(f"{corpus.name} is text without roles. Set data.path to a .jsonl file of conversations.")
     for path, tick in corpus.each_file(progress):
         format = file_format(path, corpus.format, columns=True)
-        if format.rows is None or format.name not in _FORMATS:
-            raise DataError(f"{path} is read as {format.name}, which has no lists of messages. Use a .jsonl or .parquet file.")
+        if not issubclass(format, TableReader) or not format.nested:
+            raise DataError(f"{path} is read as {format.kind}, which has no lists of messages. Use a .jsonl or .parquet file.")
         for where, (value,) in format.rows(path, _MESSAGES, tick, None):
             messages = _messages(where, value)
             if not messages or any(one.role != "system" and not one.content.strip() for one in messages):

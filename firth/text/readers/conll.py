@@ -6,17 +6,24 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.text.readers.file_decoding import Tick, lines, suffix_of
-from firth.text.readers.file_format import FileFormat
-
-TaggedFormat = Literal["conll", "conllu"]
+from firth.text.readers.reader import Reader
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
-CONLL = FileFormat("conll", (".conll",), contents="tagged words, one per line")
-CONLLU = FileFormat("conllu", (".conllu",), contents="tagged words, one per line")
+
+
+class Conll(Reader):
+    kind, label, suffixes = "conll", "CoNLL", (".conll",)
+    about = "One word per line with its columns, an empty line between sentences."
+    contents, tagged = "tagged words, one per line", True
+
+
+class ConllU(Conll):
+    kind, label, suffixes = "conllu", "CoNLL-U", (".conllu",)
+    about = "CoNLL with the ten columns of Universal Dependencies."
 
 
 class Sentence(NamedTuple):
@@ -30,7 +37,7 @@ class Sentence(NamedTuple):
 class ConllColumns:
     """The format of a file of tagged sentences and its columns: a number, counted from 1, or a name of CoNLL-U."""
 
-    format: TaggedFormat | None  # for files whose suffix says nothing
+    format: str | None  # for files whose suffix says nothing
     word: int | str | None = None  # None: the first column of CoNLL, "form" of CoNLL-U
     tag: int | str | None = None  # None: the last column of CoNLL, "upos" of CoNLL-U
     explicit: bool = False  # `format` overrides the suffix
@@ -62,7 +69,7 @@ class ConllColumns:
             yield from reader.read(number, line)
         yield from reader.end()
 
-    def _format(self, path: Path) -> TaggedFormat:
+    def _format(self, path: Path) -> str:
         found = self.format if self.explicit else tagged_format(path) or self.format
         if found is None and (self.word, self.tag) != (None, None):
             return _told_by_lines(path)
@@ -71,7 +78,7 @@ class ConllColumns:
         return found
 
 
-def _told_by_lines(path: Path) -> TaggedFormat:
+def _told_by_lines(path: Path) -> str:
     """CoNLL-U if the first line that is no comment has its ten columns, of which the first counts the words."""
     for line in lines(path, lambda done: None):
         cells = line.rstrip("\n").split("\t")
@@ -86,7 +93,7 @@ class _Reader:
     def __init__(
         self,
         path: str,
-        format: TaggedFormat,
+        format: str,
         word: int | str | None,
         tag: int | str | None,
         words_only: bool,
@@ -153,7 +160,7 @@ class _Reader:
         return DataError(f"{self.path}:{number} has {count}; expected {expected}, columns separated by {between}")
 
 
-def _place(column: int | str, format: TaggedFormat, setting: str) -> int:
+def _place(column: int | str, format: str, setting: str) -> int:
     if isinstance(column, int):
         return column - 1
     if format == "conll":
@@ -163,12 +170,6 @@ def _place(column: int | str, format: TaggedFormat, setting: str) -> int:
     return COLUMNS.index(column.lower())
 
 
-def tagged_format(path: Path) -> TaggedFormat | None:
+def tagged_format(path: Path) -> str | None:
     """The format that the suffix announces, compression aside."""
-    match suffix_of(path):
-        case ".conll":
-            return "conll"
-        case ".conllu":
-            return "conllu"
-        case _:
-            return None
+    return next((one.kind for one in (Conll, ConllU) if suffix_of(path) in one.suffixes), None)

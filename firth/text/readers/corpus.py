@@ -12,7 +12,7 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.files import TEMPORARY, exists, is_file, is_folder
+from firth.ideas import Origin
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache, sealed
-from firth.text.config import Empty, Format
 from firth.text.limits import expect_space, expect_text_file, limits, shortened
 from firth.text.parallel import alongside, read_ahead, workers
-from firth.text.readers.blank_records import BlankRecords
+from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
-from firth.text.readers.formats import SUFFIXES, by_suffix, documents, file_format, no_tick
+from firth.text.readers.formats import by_suffix, documents, file_format, no_tick, suffixes
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
+from firth.text.readers.reader import READERS, Format, TableReader
 from firth.text.readers.remote import find_remote, is_url
 
 _READER = 2  # increase if the same files give a different text, so that old scans are discarded
@@ -83,7 +84,7 @@ class Corpus:
         """Refuse `field` and `columns` where no file has columns. `table` is that of the recipe, for the message: "data."."""
         given = {"field": f'"{self.field}"'} if self.field != "text" else {}
         given |= {"columns": str(list(self.columns))} if self.columns is not None else {}
-        if given and not any(file_format(path, self.format, columns=True).rows for path in self.files):
+        if given and not any(issubclass(file_format(path, self.format, columns=True), TableReader) for path in self.files):
             name, value = next(iter(given.items()))
             raise ConfigError(f"{table}{name} is {value}, but {self.name} has no columns. Remove it, or set {table}format.")
 
@@ -143,6 +144,19 @@ def find(
     else:
         raise DataError(f"{shortened(path)} does not exist.{_near(place)}")
     return Corpus(path, tuple(found), None, format, field, columns, empty)
+
+
+def origins_of_readers(paths: Iterable[str], format: Format) -> set[Origin]:
+    """Where the readers of these files and folders come from, those that firth does not ship."""
+    if all(READERS.origin(kind) is None for kind in READERS.kinds):
+        return set()
+    files = (found for path in paths for found in (find(path, format).files if _is_several(path) else [Path(path)]))
+    kinds = {file_format(file, format).kind for file in files}
+    return {origin for kind in kinds if (origin := READERS.origin(kind)) is not None}
+
+
+def _is_several(path: str) -> bool:
+    return not is_url(path) and (is_folder(Path(path).expanduser()) or glob.has_magic(path))
 
 
 def spool(
@@ -296,7 +310,8 @@ def _scan_path(corpus: Corpus) -> Path | None:
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]
     if time.time() - max(state[2] for state in states) / 1e9 < sealed.SETTLED:
         return None
-    key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field, corpus.columns]).encode()).hexdigest()
+    own = sorted(map(str, origins_of_readers(map(str, corpus.files), corpus.format)))
+    key = hashlib.sha256(json.dumps([_READER, states, corpus.format, corpus.field, corpus.columns, *own]).encode()).hexdigest()
     return cache.cache_folder() / f"scan-{key[:32]}.json"
 
 
@@ -337,7 +352,7 @@ def _readable(files: list[Path], folder: str, format: Format) -> list[Path]:
     if format == "auto":
         files = [path for path in files if by_suffix(path) is not None]
     if not files:
-        known, packed = ", ".join(SUFFIXES), ", ".join(COMPRESSED)
+        known, packed = ", ".join(suffixes()), ", ".join(COMPRESSED)
         raise DataError(
             f"no text in {folder}; expected files ending in {known} (also {packed}). Set data.format to read every file."
         )

@@ -5,26 +5,36 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from firth.errors import DataError
 from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick, lines
-from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
-
-_CSV: dict[str, Any] = {"strict": True}  # otherwise an open quote would swallow the rest of the file
-_TSV: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+from firth.text.readers.reader import Column, Row, TableReader, missing_column
 
 
-def _rows(
-    dialect: dict[str, Any], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None
-) -> Iterator[Row]:
-    """`header` names the columns of a table whose first line does not, that is, of one that lacks a requested column."""
+class Csv(TableReader):
+    kind, label, suffixes, nested = "csv", "CSV", (".csv",), False
+    about = "Comma-separated columns; the first line names them."
+    dialect: ClassVar[dict[str, Any]] = {"strict": True}  # otherwise an open quote would swallow the rest of the file
+
+    @classmethod
+    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+        """`header` names the columns of a table whose first line does not, that is, of one that lacks a requested column."""
+        return _rows(cls, path, columns, tick, header)
+
+
+class Tsv(Csv):
+    kind, label, suffixes = "tsv", "TSV", (".tsv",)
+    about = "Tab-separated columns; the first line names them."
+    dialect: ClassVar[dict[str, Any]] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+
+
+def _rows(reader: type[Csv], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None) -> Iterator[Row]:
     csv.field_size_limit(limits().line)  # for the whole process: the default refuses cells of more than 131,072 characters
-    table = csv.reader(lines(path, tick), **dialect)
+    table = csv.reader(lines(path, tick), **reader.dialect)
     try:
         first = next(table, None)
         if first is None:
@@ -37,8 +47,7 @@ def _rows(
                 where = f"{path}:{table.line_num}"
                 yield Row(where, [_cell(cells, place, where, names) for place in places])
     except csv.Error as error:
-        kind = "tsv" if dialect is _TSV else "csv"
-        raise DataError(f"{path}:{table.line_num} is not valid {kind} ({error})") from error
+        raise DataError(f"{path}:{table.line_num} is not valid {reader.kind} ({error})") from error
 
 
 def _place(column: Column, names: list[str], path: Path) -> int | None:
@@ -56,7 +65,3 @@ def _cell(cells: list[str], place: int | None, where: str, names: list[str]) -> 
         count = f"{len(cells)} cell{'s' if len(cells) != 1 else ''}"
         raise DataError(f'{where} has {count}; "{names[place]}" is column {place + 1} of {len(names)}')
     return cells[place]
-
-
-CSV = FileFormat("csv", (".csv",), rows=partial(_rows, _CSV))
-TSV = FileFormat("tsv", (".tsv",), rows=partial(_rows, _TSV))

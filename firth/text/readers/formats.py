@@ -1,31 +1,42 @@
 """One way to read every file format: `records` gives the requested columns of each record, `documents` gives running text.
 
-To add a format, write a module that defines its `FileFormat` and add it to `FORMATS`.
+To add a format, write a module with its `Reader` and add it to `READERS.ship` below.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from firth.errors import DataError
-from firth.text.config import Format
-from firth.text.readers.conll import CONLL, CONLLU
-from firth.text.readers.delimited import CSV, TSV
-from firth.text.readers.file_decoding import Tick, chunks, suffix_of
-from firth.text.readers.file_format import Column, FileFormat
-from firth.text.readers.jsonl import JSONL
-from firth.text.readers.parquet import PARQUET
-from firth.text.readers.pieces import Piece, pieces_of_text
-from firth.text.readers.plain_text import TXT
+from firth.errors import ConfigError, DataError
+from firth.text.readers.conll import Conll, ConllU
+from firth.text.readers.delimited import Csv, Tsv
+from firth.text.readers.file_decoding import Tick, chunks, lines, suffix_of, texts
+from firth.text.readers.parquet import Parquet
+from firth.text.readers.pieces import Piece, pieces_of_chunks, pieces_of_text
+from firth.text.readers.reader import READERS, Column, Format, Reader, TableReader, TextReader
+from firth.text.readers.record_lines import JsonLines
 
-FORMATS = (TXT, JSONL, CSV, TSV, PARQUET, CONLL, CONLLU)
-SUFFIXES = tuple(suffix for format in FORMATS for suffix in format.suffixes)
 _LINE = 1 << 16  # bytes of the first line that are examined to recognise a table
 _PARQUET_MAGIC = b"PAR1"
-TABLES = tuple(format.name for format in FORMATS if format.rows is not None)
+
+
+class PlainText(TextReader):
+    kind, label, suffixes = "txt", "plain text", (".txt", ".text", ".md")
+    about = "The whole file is one document."
+
+    @classmethod
+    def documents(cls, path: Path, tick: Tick) -> Iterator[str]:
+        yield "".join(texts(path, tick))
+
+    @classmethod
+    def pieces(cls, path: Path, tick: Tick) -> Iterator[Piece]:
+        return pieces_of_chunks(texts(path, tick))
+
+
+READERS.ship(PlainText, JsonLines, Csv, Tsv, Parquet, Conll, ConllU)
 
 
 class Record(NamedTuple):
@@ -37,53 +48,61 @@ def no_tick(done: int) -> None:
     """The Tick that reports nothing."""
 
 
-def by_suffix(path: Path, formats: Sequence[FileFormat] = FORMATS) -> FileFormat | None:
+def by_suffix(path: Path, readers: Iterable[type[Reader]] = READERS) -> type[Reader] | None:
     """The format that the file name announces, compression aside; None where the suffix is unknown."""
-    return next((format for format in formats if suffix_of(path) in format.suffixes), None)
+    return next((reader for reader in readers if suffix_of(path) in reader.suffixes), None)
 
 
-def file_format(
-    path: Path, given: Format = "auto", formats: Sequence[FileFormat] = FORMATS, *, columns: bool = False
-) -> FileFormat:
+def suffixes() -> list[str]:
+    return [suffix for reader in READERS for suffix in reader.suffixes]
+
+
+def file_format(path: Path, given: Format = "auto", *, columns: bool = False) -> type[Reader]:
     """`given`, or, where that is "auto", the format that the file name announces, otherwise plain text. Where `columns` are asked
     for, a file whose suffix is unknown, such as eng.train, is a table if it looks like one."""
     if given == "auto":
-        return by_suffix(path, formats) or (_table(path) if columns else None) or TXT
-    return next(format for format in FORMATS if format.name == given)
+        return by_suffix(path) or (_table(path) if columns else None) or PlainText
+    return READERS[given]
 
 
-def _table(path: Path) -> FileFormat | None:
+def _table(path: Path) -> type[Reader] | None:
     """The format of a table, judged by its first line."""
     start = next(chunks(path, no_tick), b"")[:_LINE]
     if start.startswith(_PARQUET_MAGIC):
-        return PARQUET
+        return Parquet
     line = start.decode("utf-8", "replace").lstrip("\ufeff \r\n").partition("\n")[0]
     if line.startswith("{"):
-        return JSONL
-    return TSV if "\t" in line else CSV if "," in line else None
+        return JsonLines
+    return Tsv if "\t" in line else Csv if "," in line else None
+
+
+def expect_format(given: str) -> None:
+    """Refuse the name of a format that there is not."""
+    if given != "auto" and given not in READERS:
+        raise ConfigError(f"format is {given!r}; expected one of auto, {', '.join(READERS.kinds)}.{READERS.near(given)}")
 
 
 def is_table(path: Path) -> bool:
     """Whether the file name announces a format with columns."""
     format = by_suffix(path)
-    return format is not None and format.rows is not None
+    return format is not None and issubclass(format, TableReader)
 
 
 def records(
     path: Path,
     columns: Sequence[Column],
-    format: Format | FileFormat = "auto",
+    format: Format | type[Reader] = "auto",
     tick: Tick = no_tick,
     header: Sequence[str] | None = None,
 ) -> Iterator[Record]:
     """The requested columns of each record as text, in constant memory. `header` names the columns of a csv or tsv file whose
     first line does not."""
-    chosen = format if isinstance(format, FileFormat) else file_format(path, format, columns=True)
-    if chosen.rows is None:
+    chosen = file_format(path, format, columns=True) if isinstance(format, str) else format
+    if not issubclass(chosen, TableReader):
         names = " and ".join(f'"{column.name}"' for column in columns)
         raise DataError(
-            f"{path} is read as {chosen.name}, which has no columns such as {names}. "
-            f"Use a {one_of(TABLES)} file, or set data.format."
+            f"{path} is read as {chosen.kind}, which has no columns such as {names}. "
+            f"Use a {one_of_tables()} file, or set data.format."
         )
     for where, values in chosen.rows(path, columns, tick, header):
         yield Record(where, [_text(value, column, where) for value, column in zip(values, columns, strict=True)])
@@ -100,9 +119,9 @@ def documents(
     """Running text: all of a plain text file, or the column `field` of each record, a document each. A record whose text is blank
     is no document; `blank` is called with its place."""
     chosen = file_format(path, format, columns=header is not None or field != "text")
-    if chosen.pieces is not None:
+    if issubclass(chosen, TextReader):
         yield from chosen.pieces(path, tick)
-    elif chosen.rows is None:
+    elif not issubclass(chosen, TableReader):
         raise DataError(
             f'{path} holds {chosen.contents}, not running text. Choose another file, or objective.kind = "tagging" '
             'with model.family = "encoder".'
@@ -115,9 +134,26 @@ def documents(
                 blank(where)
 
 
-def one_of(names: Sequence[str]) -> str:
-    """("csv", "tsv", "jsonl") → "csv, tsv or jsonl"."""
-    return f"{', '.join(names[:-1])} or {names[-1]}"
+def text_lines(path: Path, reader: type[Reader], tick: Tick = no_tick) -> Iterator[str]:
+    """The lines of a file of text, without those of its format."""
+    if issubclass(reader, TextReader) and reader is not PlainText:
+        return (line for text in reader.documents(path, tick) for line in text.splitlines())
+    return lines(path, tick)
+
+
+def one_of_tables() -> str:
+    """The formats with columns: "jsonl, csv, tsv or parquet"."""
+    return _one_of(TableReader)
+
+
+def one_of_documents() -> str:
+    """The formats of running text: "txt, jsonl, csv, tsv or parquet"."""
+    return _one_of((TextReader, TableReader))
+
+
+def _one_of(bases: type[Reader] | tuple[type[Reader], ...]) -> str:
+    *names, last = (reader.kind for reader in READERS if issubclass(reader, bases))
+    return f"{', '.join(names)} or {last}"
 
 
 def _text(value: Any, column: Column, where: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick
-from firth.text.readers.file_format import Column, FileFormat, Row, missing_column
+from firth.text.readers.reader import Column, Row, TableReader, missing_column
 from firth.text.readers.remote import RemoteFile
 
 _ROWS, _FEW = 256, 16  # decoded at a time; fewer where they may be large
@@ -18,8 +18,17 @@ _MOST = 1 << 30  # maximum size of a batch in bytes
 _BUFFER = 1 << 20  # bytes of a column read at a time; without a buffer pyarrow reads a row group's whole column
 
 
-def _rows(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
-    """`header` is unused: the file names its columns."""
+class Parquet(TableReader):
+    kind, label, suffixes = "parquet", "Parquet", (".parquet",)
+    about = "Apache Parquet, read a few rows at a time."
+
+    @classmethod
+    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+        """`header` is unused: the file names its columns."""
+        return _rows(path, columns, tick)
+
+
+def _rows(path: Path, columns: Sequence[Column], tick: Tick) -> Iterator[Row]:
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -74,6 +83,3 @@ def _values(batch: Any, columns: Sequence[Column]) -> Iterator[list[Any]]:
     found = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     absent = [None] * batch.num_rows
     return map(list, zip(*(found.get(column.name, absent) for column in columns), strict=True))
-
-
-PARQUET = FileFormat("parquet", (".parquet",), rows=_rows)

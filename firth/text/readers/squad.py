@@ -8,18 +8,17 @@ the string occurs in the context more than once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from firth.errors import DataError
 from firth.progress import Progress
-from firth.text.config import Format
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus
 from firth.text.readers.file_decoding import Tick, whole_text
-from firth.text.readers.file_format import Column, FileFormat, Row
-from firth.text.readers.formats import FORMATS, TABLES, by_suffix, file_format, one_of
+from firth.text.readers.formats import by_suffix, file_format, one_of_tables
+from firth.text.readers.reader import Column, Format, TableReader
 
 _SHOWN = 40  # characters of a text in a message
 _REQUIRED = ("context", "question")
@@ -49,8 +48,8 @@ def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
     blank, unanswered, total = BlankRecords(), BlankRecords(), 0
     for path, tick in corpus.each_file(progress):
         format = question_format(path, corpus.format)
-        if format is None or format.rows is None:
-            raise DataError(f"{path} cannot be read as questions. Use SQuAD's .json, or a {one_of(TABLES)} file.")
+        if format is None:
+            raise DataError(f"{path} cannot be read as questions. Use SQuAD's .json, or a {one_of_tables()} file.")
         for where, values in format.rows(path, _COLUMNS, tick, corpus.columns):
             total += 1
             record = dict(zip((*_REQUIRED, *_OPTIONAL), values, strict=True))
@@ -73,16 +72,23 @@ def _is_blank(text: Any) -> bool:
     return text is None or (isinstance(text, str) and not text.strip())
 
 
-def question_format(path: Path, given: Format) -> FileFormat | None:
+def question_format(path: Path, given: Format) -> type[TableReader] | None:
     """Nested SQuAD for .json, whatever `given` is; None for files without questions."""
-    by_name = by_suffix(path, (SQUAD, *FORMATS))
-    if by_name is SQUAD:
-        return SQUAD
+    if by_suffix(path, (Squad,)) is Squad:
+        return Squad
     chosen = file_format(path, given, columns=True)
-    return chosen if chosen.rows is not None else None
+    return chosen if issubclass(chosen, TableReader) else None
 
 
-def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+class Squad(TableReader):
+    kind, suffixes = "squad", (".json",)
+
+    @classmethod
+    def records(cls, path: Path, tick: Tick) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        return _nested(path, tick)
+
+
+def _nested(path: Path, tick: Tick) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """SQuAD's own form: {"data": [{"paragraphs": [{"context": …, "qas": [{"id", "question", "answers": [{…}]}]}]}]}."""
     try:
         table = json.loads(whole_text(path, tick))
@@ -93,17 +99,13 @@ def _nested(path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[
             for paragraph in article["paragraphs"]:
                 for asked in paragraph["qas"]:
                     where = f'{path}, question "{asked.get("id", asked["question"][:_SHOWN])}"'
-                    record = {**asked, "context": paragraph["context"]}
-                    yield Row(where, [record.get(column.name) for column in columns])
+                    yield where, dict.fromkeys(_REQUIRED) | asked | {"context": paragraph["context"]}
     except (KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else "has another structure"
         raise DataError(
             f'{path} {what}; expected SQuAD\'s form: "data", a list of articles with "paragraphs", each of them with "context" '
             'and "qas", a list of "question" and "answers"'
         ) from error
-
-
-SQUAD = FileFormat("squad", (".json",), rows=_nested)
 
 
 def _checked(where: str, record: dict[str, Any], answers: Sequence[tuple[Any, Any]]) -> Question:

@@ -1,0 +1,89 @@
+"""Readers, data sets, metrics and objectives from a file of one's own: listed, trained from a recipe, resumed and remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import assert_identical, outcome, stopping_at
+
+import firth
+from firth.api import compose, train_recipe
+from firth.config import Table, merged
+from firth.errors import ConfigError, Interrupted
+from firth.text import DataConfig, PairsConfig
+from firth.text.data.sentence_pairs import PairReader
+from firth.text.readers.corpus import find, scan
+from firth.text.readers.reader import READERS
+
+FILES = Path(__file__).parent / "ideas"
+FILM = "".join(f"{n}\n00:00:{n:02},000 --> 00:00:{n + 1:02},000\nLine {n} of the film.\n\n" for n in range(1, 60))
+
+
+def table(settings: Table, **training: Any) -> Table:
+    usual = {
+        "model": {"kind": "gru", "width": 8},
+        "tokenizer": {"kind": "char"},
+        "training": {"steps": 6, "batch": 4, "context": 16, "device": "cpu", **training},
+    }
+    return merged(usual, settings)
+
+
+def assert_trained_resumed_and_remembered(settings: Table, file: str, tmp_path: Path) -> Path:
+    """The folder of the run."""
+    whole, parts, recipe = tmp_path / "whole", tmp_path / "parts", compose(table(settings))
+    train_recipe(recipe, whole)
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, parts, watcher=stopping_at(4))
+    train_recipe(recipe, parts, resume=True)
+    assert_identical(outcome(parts), outcome(whole))
+    assert (whole / "recipe.toml").read_text(encoding="utf-8").count(f'"{file} sha256:') == 1
+    assert firth.load(whole, "cpu").recipe.ideas is not None
+    return whole
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    path = tmp_path / "films" / "one.srt"
+    path.parent.mkdir()
+    path.write_text(FILM, encoding="utf-8")
+    return path
+
+
+def test_a_reader_is_chosen_by_the_suffix_and_remembered(film: Path, tmp_path: Path, use: Any) -> None:
+    assert "00:00" in "".join(piece.text for piece in find(str(film)).pieces())
+    use(FILES / "reader.py")
+    assert "".join(piece.text for piece in find(str(film)).pieces()).startswith("Line 1 of the film.\nLine 2 of")
+    assert find(str(film.parent)).files == (film,)
+    for data in ({"path": str(film)}, {"path": str(film.parent)}, {"path": str(film), "format": "srt"}):
+        assert [one.split()[0] for one in compose(table({"data": data})).resolved().ideas or ()] == ["reader.py"]
+    assert_trained_resumed_and_remembered({"data": {"path": str(film)}}, "reader.py", tmp_path)
+
+
+def test_a_changed_reader_reads_again(film: Path, tmp_path: Path, use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firth.text.sealed.SETTLED", -1.0)  # a scan of a file that is this new is cached, too
+    own = tmp_path / "mine.py"
+    own.write_bytes((FILES / "reader.py").read_bytes())
+    use(own)
+    before = scan(find(str(film)))
+    own.write_text(own.read_text(encoding="utf-8").replace('"".join(kept)', '"".join(kept).upper()'), encoding="utf-8")
+    use(own)
+    after = scan(find(str(film)))
+    assert after.characters == before.characters
+    assert after.sha256 != before.sha256
+
+
+def test_a_reader_reads_each_side_of_sentence_pairs(film: Path, use: Any) -> None:
+    use(FILES / "reader.py")
+    pairs = PairReader.of(PairsConfig(path=str(film), target_path=str(film))).read(str(film), str(film), lambda *_: None)
+    assert [pair.source for pair in pairs[:2]] == ["Line 1 of the film.", "Line 2 of the film."]
+
+
+def test_an_unknown_format_is_corrected(use: Any) -> None:
+    use(FILES / "reader.py")
+    assert READERS["srt"].title() == "srt"
+    with pytest.raises(ConfigError, match=r"'srtt'; expected one of 'auto', 'txt', .*'srt'\. Did you mean .srt.\?"):
+        compose(table({"data": {"path": "a", "format": "srtt"}}))
+    with pytest.raises(ConfigError, match=r'there is no file format "srtt"; choose one of: .* Did you mean "srt"\?'):
+        DataConfig(path="a", format="srtt")
