@@ -19,7 +19,8 @@ from firth.layers.quantised import Quantisation
 from firth.models import Network
 from firth.models.quantisation import check_kind
 from firth.models.uninitialised import Uninitialised
-from firth.tasks.run import Run
+from firth.tasks.ability import Ability
+from firth.tasks.run import Run, has_template
 from firth.tasks.task import Tokenizers
 from firth.training import checkpoint
 from firth.training.config import Device
@@ -46,20 +47,31 @@ def load(
 ) -> R: ...
 
 
+@overload
 def load(
     path: str | Path,
     device: Device = "auto",
     *,
-    kind: type[Any] | None = None,
+    kind: Ability,
+    dtype: Precision | None = None,
+    quantise: Quantisation | None = None,
+) -> Any: ...
+
+
+def load(
+    path: str | Path,
+    device: Device = "auto",
+    *,
+    kind: type[Any] | Ability | None = None,
     dtype: Precision | None = None,
     quantise: Quantisation | None = None,
 ) -> Any:
     """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
     A Hugging Face folder or GGUF file with a model of a known family is such a run, too.
 
-    With `kind`, a run of another kind is an error that says what this one can do. `dtype`: the type of the weights in memory, by
-    default that of the file. `quantise`: "int8" or "int4" rounds the matrices of a Transformer after that, to decode with less
-    memory; `Run.quantised` tells how much."""
+    `kind`: the class that the run must have, or an ability; any other run is an error that says what it can do. `dtype`: the
+    type of the weights in memory, by default that of the file. `quantise`: "int8" or "int4" rounds the matrices of a Transformer
+    after that, to decode with less memory; `Run.quantised` tells how much."""
     if quantise is not None:
         check_kind(quantise)
     run = _loaded(Path(path), device, kind, dtype)
@@ -68,15 +80,15 @@ def load(
     return run
 
 
-def _loaded(path: Path, device: Device, kind: type[Any] | None, dtype: Precision | None) -> Any:
+def _loaded(path: Path, device: Device, kind: type[Any] | Ability | None, dtype: Precision | None) -> Any:
     if is_foreign(path):
         run = load_foreign(path, device, dtype)
         return run if kind is None else run.expect(kind)
     folder = RunFolder.open(path)
     recipe = read_run_recipe(folder.recipe)
-    if kind is not None and not issubclass(recipe.task.run_class, kind):
-        raise recipe.task.run_class.refusal(kind, recipe.task)
     source, tokenizer = read_tokenizers(folder, recipe)
+    if kind is not None:
+        recipe.task.expect(kind, has_template(tokenizer))
     imported = recipe.imported is not None
     network = empty_network(recipe, tokenizer.vocab) if imported else recipe.task.network(source.vocab, tokenizer.vocab)
     weights = checkpoint.load_weights(folder, lambda message: warnings.warn(message, stacklevel=2))

@@ -27,11 +27,11 @@ def align(
     import shutil
 
     from firth.api import load
-    from firth.tasks.translation import TranslatorRun
+    from firth.tasks.ability import TRANSLATE
 
     if target is not None:
         refuse_given({"beam": beam}, "only applies to the model's own translation, but you gave one. Remove one of them.")
-    model = load(run, kind=TranslatorRun)
+    model = load(run, kind=TRANSLATE)
     found = model.align(source, target, beam=beam)
     if save is not None:
         written = target or ("" if model.tokenizer.kind == "char" else " ").join(found.target[:-1])  # without <eos>

@@ -23,9 +23,9 @@ def answer(
 ) -> None:
     """Find the answers to questions in a text. Prints the best span and its probability, one line per question."""
     from firth.api import load
-    from firth.tasks.answer import ReaderRun
+    from firth.tasks.ability import ANSWER
 
-    model = load(run, kind=ReaderRun)
+    model = load(run, kind=ANSWER)
     text = _text(context)
     found = [model.answer(question, text) for question in questions]
     if as_json:

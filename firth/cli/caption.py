@@ -50,10 +50,10 @@ def caption(
     import shutil
 
     from firth.api import load
-    from firth.tasks.captioning import CaptionerRun
+    from firth.tasks.ability import CAPTION
 
     check_sample(sample, decoding, nbest)
-    model = load(run, kind=CaptionerRun)
+    model = load(run, kind=CAPTION)
     config = model.decoding(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
     check_beam(config, nbest, decoding)
     looks: dict[Path, ImageAttention] = {}

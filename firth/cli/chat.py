@@ -47,14 +47,14 @@ def chat(
     """Talk to a model; it remembers the conversation."""
     from firth.api import load
     from firth.tasks.abilities.drafting import check_draft
-    from firth.tasks.next_token import LanguageModelRun
+    from firth.tasks.ability import CHAT, GENERATE
 
-    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    model: LanguageModelRun = load(run, kind=CHAT, quantise=quantisation(quantise))
     tell_quantised(model)
-    _ = model.format  # a model that holds no conversations is refused now
+    _ = model.format  # a chat template with a mistake is refused now
     config = model.generation(decoding)
     check_beam(config, 1, decoding)
-    drafting = None if draft is None else load(draft, kind=LanguageModelRun)
+    drafting = None if draft is None else load(draft, kind=GENERATE)
     check_draft(model, drafting, config)
     by_hand = sys.stdin.isatty() and not as_json
     if by_hand:

@@ -38,10 +38,10 @@ def classify(
 ) -> None:
     """Classify texts, one per line. Prints the class and its probability; an empty line for an empty text."""
     from firth.api import load
-    from firth.tasks.classification import ClassifierRun
+    from firth.tasks.ability import CLASSIFY
 
     check_given(texts, file)
-    model = load(run, kind=ClassifierRun)
+    model = load(run, kind=CLASSIFY)
     model.decision(threshold, label)  # an error before anything is read
     classify = partial(model.classify, threshold=threshold, label=label)
     answers = answered(_given(model, texts, file), _BATCH, classify)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,18 +31,17 @@ def complete(
     """Rank the words that could fill a blank. A language model ranks by log p(left + filler + right), beside p(filler | left); a
     masked language model by p(filler | rest of the text)."""
     from firth.api import load
-    from firth.tasks.masked import MaskedRun
-    from firth.tasks.next_token import LanguageModelRun
+    from firth.tasks.ability import COMPLETE, FILL
 
     if candidates is not None:
         refuse_given({"proposals": proposals}, "does not apply to --candidates. Remove one of them.")
     most = proposals or _PROPOSALS
     chosen = candidates.split(",") if candidates is not None else None
-    model = load(run)
-    if isinstance(model, MaskedRun):
+    model: Any = load(run)
+    if FILL in model.abilities:
         _print_filled(model.fill(text, chosen, proposals=most), as_json)
         return
-    found = model.expect(LanguageModelRun).complete(text, chosen, proposals=most)
+    found = model.expect(COMPLETE).complete(text, chosen, proposals=most)
     if as_json:
         print_json([dataclasses.asdict(completion) for completion in found])
         return

@@ -31,6 +31,7 @@ def embed(
     from firth.api import load
     from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.tasks.ability import EMBED
 
     check_given(texts, file)
     lines = [line for line in given(texts, file) if line.strip()]
@@ -42,7 +43,7 @@ def embed(
         raise ConfigError(f"--pool {pool} is not possible here. Choose first, last, mean or max, or leave it out.")
     options: dict[str, Any] = {} if pool is None else {"pool": pool}
     with Display() as display:
-        found: Array = load(run).embed(lines, layer=layer, progress=display.work, **options)
+        found: Array = load(run, kind=EMBED).embed(lines, layer=layer, progress=display.work, **options)
     if out is not None:
         _save(found, out)
     if as_json:

@@ -39,9 +39,9 @@ def generate(
     """Continue a prompt, by sampling or with beam search."""
     from firth.api import load
     from firth.decoding.search.speculative import Acceptance
-    from firth.tasks.next_token import LanguageModelRun
+    from firth.tasks.ability import GENERATE
 
-    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    model = load(run, kind=GENERATE, quantise=quantisation(quantise))
     if prompt == "-":
         prompt = model.without_last_newline(sys.stdin.read())
     tell_quantised(model)
@@ -51,7 +51,7 @@ def generate(
         _print_found(prompt, model.after_prompt, model.continuations(prompt, config)[:nbest], nbest, as_json)
         return
     counts = Acceptance()
-    pieces = model.stream(prompt, config, None if draft is None else load(draft, kind=LanguageModelRun), counts)
+    pieces = model.stream(prompt, config, None if draft is None else load(draft, kind=GENERATE), counts)
     if as_json:
         found = {"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed}
         print_json(found if draft is None else {**found, **dataclasses.asdict(counts)})

@@ -22,10 +22,10 @@ def score(
     """Compute the log-probability and perplexity of a text. Also bits per character, if the tokenizer is lossless."""
     from firth.api import load
     from firth.cli.progress import Display
-    from firth.tasks.next_token import LanguageModelRun
+    from firth.tasks.ability import SCORE
     from firth.text import read_text
 
-    model = load(run, kind=LanguageModelRun, quantise=quantisation(quantise))
+    model = load(run, kind=SCORE, quantise=quantisation(quantise))
     tell_quantised(model)
     with Display() as display:
         text = model.without_last_newline(read_text(file, model.recipe.data))

@@ -38,11 +38,11 @@ def tag(
 ) -> None:
     """Tag the words of sentences, one sentence per line. Prints word/TAG; an empty line for an empty sentence."""
     from firth.api import load
-    from firth.tasks.tagging import TaggerRun
+    from firth.tasks.ability import TAG
 
     check_given(sentences, file)
     _check_conll(conll, sentences, as_json)
-    model = load(run, kind=TaggerRun)
+    model = load(run, kind=TAG)
     if conll:
         for found in _tagged(model, _conll_sentences(model, file)):
             print("".join(f"{word}\t{tag}\n" for word, tag in zip(found.words, found.tags, strict=True)), flush=True)

@@ -36,9 +36,9 @@ def threshold(
     from firth.api import load
     from firth.cli.progress import Display
     from firth.errors import ConfigError
-    from firth.tasks.classification import ClassifierRun
+    from firth.tasks.ability import CLASSIFY
 
-    model = load(run, kind=ClassifierRun)
+    model = load(run, kind=CLASSIFY)
     if remove:
         given = {"--for": aim != "f1", "--label": label, "--precision": precision, "--data": data}
         given |= {"--false-positive": false_positive, "--false-negative": false_negative, "--json": as_json}

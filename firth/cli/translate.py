@@ -60,12 +60,12 @@ def translate(
 ) -> None:
     """Translate texts, one per line. An empty line stays empty."""
     from firth.api import load
-    from firth.tasks.translation import TranslatorRun
+    from firth.tasks.ability import TRANSLATE
 
     check_given(texts, file)
     check_sample(sample, decoding, nbest)
     _check_resume(resume, nbest, out, as_json)
-    model = load(run, kind=TranslatorRun).in_languages(from_, to)
+    model = load(run, kind=TRANSLATE).in_languages(from_, to)
     config = model.decoding(decoding | {"beam": beam_of(decoding, model.recipe.decoding, nbest)})
     check_beam(config, nbest, decoding)
     spell = _as_json if as_json else _plain if nbest == 1 else _numbered

@@ -22,6 +22,7 @@ from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reade
 from firth.progress import Progress, silent
 from firth.tasks.abilities.inspection_inputs import arrays_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.ability import ANSWER, ON_TEXT
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
@@ -71,8 +72,6 @@ class Answer:
 
 
 class ReaderRun(Run[SpanReader]):
-    wanted = "a question answerer"
-
     def answer(self, question: str, context: str, *, progress: Progress = silent) -> Answer:
         """The most probable span of `context`, and its probability. A long context is read in windows that overlap by half."""
         self._expect_words("question", question)
@@ -133,8 +132,7 @@ class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
     selecting = ("loss", "exact", "f1")
     run_class = ReaderRun
     is_a = "a question answerer"
-    use = "answer"
-    next_command = "firth answer {run} --context TEXT QUESTION"
+    can = (ANSWER, *ON_TEXT)
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "questions carry no state from one to the next",
         "training.compile": "it compiles for one shape of batch, and questions have many lengths",

@@ -27,6 +27,7 @@ from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.image_captioner import Caption, ImageCaptioner
 from firth.tasks.abilities.inspection_inputs import has_pieces, names
+from firth.tasks.ability import CAPTION, EVALUATE, PREDICT
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -65,8 +66,6 @@ def caption(
 
 
 class CaptionerRun(Run[ConditionalDecoder]):
-    wanted = "a captioner"
-
     @property
     def captioner(self) -> ImageCaptioner:
         """The network with its tokenizer."""
@@ -191,8 +190,7 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     counted = "target_BT"
     run_class = CaptionerRun
     is_a = "a captioner"
-    use = "caption"
-    next_command = "firth caption {run} IMAGE"
+    can = (CAPTION, PREDICT, EVALUATE)
     uses = SEARCHES
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "images carry no state from one to the next",

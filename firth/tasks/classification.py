@@ -29,6 +29,7 @@ from firth.models import CaptionModelConfig, Classifier, Seq2SeqConfig, classifi
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.ability import CLASSIFY, ON_TEXT
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -132,8 +133,6 @@ class Classification:
 
 
 class ClassifierRun(Run[Classifier]):
-    wanted = "a classifier"
-
     @property
     def labels(self) -> tuple[str, ...]:
         """The classes, in the order of the probabilities."""
@@ -307,8 +306,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     selecting = ("loss", "accuracy", "macro_f1")
     run_class = ClassifierRun
     is_a = "a classifier"
-    use = "classify"
-    next_command = "firth classify {run} TEXT"
+    can = (CLASSIFY, *ON_TEXT)
     uses = frozenset({"tokenizer.vectors"})
     unsupported = {"training.carry": "a classifier has no state to carry between texts"}  # noqa: RUF012 (a ClassVar in Task)
     classes_in = "classes"

@@ -34,6 +34,7 @@ from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.tasks.abilities.continuation import Continuation
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.skill_table import skill_table
+from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -142,7 +143,6 @@ def answer_weights(target_BT: Tensor) -> Tensor:
 
 
 class ConversationRun(LanguageModelRun):
-    wanted = "a run that was trained on conversations"
     after_prompt = "\n"
 
     @cached_property
@@ -226,8 +226,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     counted = "target_BT"
     run_class = ConversationRun
     is_a = "a model that holds conversations"
-    use = "chat or generate"
-    next_command = "firth chat {run}"
+    can = (CHAT, GENERATE, *CONTINUING)
     uses = CONTINUES
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "conversations carry no state from one to the next",

@@ -31,7 +31,6 @@ class CorruptedTextTask(RunningTextTask[O]):
     families = ("seq2seq",)
     metrics = ("loss", "perplexity")
     selecting = ("loss",)
-    next_command = "firth evaluate {run}"
     unsupported = {"training.carry": "corrupted windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
     shortest = 2  # one token to corrupt, one to keep
     targets: ClassVar[str]  # what the model generates, for the report

@@ -17,6 +17,7 @@ from firth.progress import Progress, silent
 from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.translator import Translation, Translator
+from firth.tasks.ability import ON_TEXT, RESTORE
 from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.run import refuse_one_text
 from firth.tasks.task import SEARCHES, ObjectiveConfig
@@ -61,8 +62,6 @@ class Restorer(Translator):
 
 
 class DenoisingRun(CorruptedTextRun):
-    wanted = "a denoising model"
-
     def restore(
         self,
         texts: Sequence[str],
@@ -103,7 +102,7 @@ class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
     Objective = DenoisingConfig
     run_class = DenoisingRun
     is_a = "a denoising model"
-    use = "restore or evaluate, or start another run from it with training.init"
+    can = (RESTORE, *ON_TEXT)
     uses = SEARCHES
     needs_eos = True
     targets = "the original windows, each with <eos>"

@@ -31,6 +31,7 @@ from firth.models.electra import Electra, corrupt, electra, sample, sample_by
 from firth.progress import Progress
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import names, one_reading
+from firth.tasks.ability import FIND_REPLACED, ON_TEXT
 from firth.tasks.masked_text import MaskedTextTask
 from firth.tasks.run import refuse_one_text
 from firth.tasks.running_text import RunningTextRun
@@ -103,8 +104,6 @@ def _counts(batch: Any) -> NDArray[np.float64]:
 
 
 class ElectraRun(RunningTextRun[Electra]):
-    wanted = "an ELECTRA run"
-
     def replaced(self, texts: Sequence[str]) -> list[ReplacedTokens]:
         """The probability of each token of each text that it was replaced. Use it to find odd words."""
         refuse_one_text("replaced", texts)
@@ -157,8 +156,7 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
     selecting = ("loss", "accuracy", "f1")
     run_class = ElectraRun
     is_a = "an ELECTRA run"
-    use = "replaced or embed"
-    next_command = "firth evaluate {run}"
+    can = (FIND_REPLACED, *ON_TEXT)
 
     def check(self) -> None:
         super().check()

@@ -24,6 +24,7 @@ from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.contextual_vectors import Array, Encoded, Pooling, TextEncoder, TextPool
+from firth.tasks.ability import ATTENTION, EMBED
 from firth.tasks.run import Run
 from firth.tasks.splits import Split
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers
@@ -47,8 +48,6 @@ class EmbeddingConfig(ObjectiveConfig):
 
 
 class EmbeddingRun(Run[TextEmbedder]):
-    wanted = "a sentence encoder"
-
     @overload
     def embed(
         self, texts: Sequence[str], *, layer: int = -1, pool: SentencePool = "sentence", progress: Progress | bool = True
@@ -132,8 +131,7 @@ class TextEmbedding(Task[RunningTextConfig, EmbeddingConfig, Prepared]):
     selecting = ("loss",)
     run_class = EmbeddingRun
     is_a = "a sentence encoder"
-    use = "embed"
-    next_command = "firth embed {run} TEXT"
+    can = (EMBED, ATTENTION)
 
     def check(self) -> None:
         super().check()

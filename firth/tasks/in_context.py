@@ -16,6 +16,7 @@ from firth.layers.cross_entropy import cross_entropy
 from firth.models import LanguageConfig, LanguageModel, language_model
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
+from firth.tasks.ability import CONTINUING, GENERATE, LEARN_IN_CONTEXT
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
@@ -38,7 +39,6 @@ class PromptTask(Task[P, O, D]):
     families = ("language",)
     unit: ClassVar[str]  # of the loss
     measure: ClassVar[Literal["accuracy", "squared_error"]]
-    next_command = "firth evaluate {run}"
     unsupported = {"training.carry": "each prompt has a task of its own"}  # noqa: RUF012 (a ClassVar in Task)
     draws = draws_several = True
 
@@ -95,8 +95,6 @@ def in_context(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state:
 
 
 class InContextRun(LanguageModelRun):
-    wanted = "a run of the in-context task"
-
     @shows_progress
     def evaluate(  # type: ignore[override]  # prompts are generated: no streams, no random batches
         self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
@@ -122,7 +120,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
     counted = "target_BT"
     run_class = InContextRun
     is_a = "a model that learns tasks from its prompt"
-    use = "generate or evaluate"
+    can = (LEARN_IN_CONTEXT, GENERATE, *CONTINUING)
     uses = CONTINUES
     unit = "nats per character"
     measure = "accuracy"

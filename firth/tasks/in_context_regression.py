@@ -17,6 +17,7 @@ from firth.inspection.inputs import Reading
 from firth.models import LanguageConfig
 from firth.models.point_reader import PointReader, point_reader
 from firth.progress import Progress
+from firth.tasks.ability import EVALUATE, LEARN_IN_CONTEXT
 from firth.tasks.in_context import AT_ONCE, PromptTask, refuse_path
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
@@ -39,8 +40,6 @@ def in_context_regression(model: PointReader, x_BED: Tensor, y_BE: Tensor, state
 
 
 class RegressionRun(Run[PointReader]):
-    wanted = "a run of the in-context-regression task"
-
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         """Squared error after 0, 1, … examples, beside least squares and always predicting 0."""
         refuse_path(path)
@@ -67,7 +66,7 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
     selecting = ("loss",)
     run_class = RegressionRun
     is_a = "a model that learns functions from its prompt"
-    use = "evaluate"
+    can = (LEARN_IN_CONTEXT, EVALUATE)
     unit = "(ŷ − y)² / D"
     measure = "squared_error"
 

@@ -18,6 +18,7 @@ from firth.progress import Progress
 from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.fill_mask import Filling, fill, masked_parts
 from firth.tasks.abilities.inspection_inputs import one_reading
+from firth.tasks.ability import FILL, ON_TEXT
 from firth.tasks.masked_text import MaskedTextTask
 from firth.tasks.running_text import RunningTextRun
 from firth.tasks.task import ObjectiveConfig, rows
@@ -44,8 +45,6 @@ def masked(model: MaskedLM, token_BT: Tensor, place_BM: Tensor, target_BM: Tenso
 
 
 class MaskedRun(RunningTextRun[MaskedLM]):
-    wanted = "a masked language model"
-
     def fill(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[list[Filling]]:
         """The most probable tokens for each blank `__` of `text`, or the candidates, ranked."""
         return fill(self, text, candidates, proposals)
@@ -66,8 +65,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
     counted = "target_BM"
     run_class = MaskedRun
     is_a = "a masked language model"
-    use = "fill"
-    next_command = 'firth complete {run} "a text with __"'
+    can = (FILL, *ON_TEXT)
 
     def network(self, source_vocab: int, vocab: int) -> MaskedLM:
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective

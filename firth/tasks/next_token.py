@@ -37,6 +37,7 @@ from firth.tasks.abilities.drafting import LanguageRun, check_draft, sampled
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.abilities.stop_strings import until_stop
+from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
@@ -69,7 +70,6 @@ class Score:
 
 
 class LanguageModelRun(Run[LanguageModel]):
-    wanted = "a language model"
     after_prompt = ""  # what separates the prompt from its continuation where both are printed
 
     def generate(
@@ -156,10 +156,7 @@ class LanguageModelRun(Run[LanguageModel]):
         """How messages become tokens: by the chat template of a public model."""
         found = imported_format(self.tokenizer)
         if found is None:
-            raise ConfigError(
-                f"this needs a run that was trained on conversations, but this run is {self.task.is_a}"
-                f"{' without a chat template' if self.tokenizer.settings else ''}. Use {self.task.use}, or another run."
-            )
+            raise self.refusal(CHAT)
         return found
 
     def _pieces(self, tokens: Iterator[int], before: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
@@ -308,8 +305,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     selecting = ("loss",)
     run_class = LanguageModelRun
     is_a = "a language model"
-    use = "generate or score"
-    next_command = "firth generate {run} PROMPT"
+    can = (GENERATE, CHAT, *CONTINUING)
     uses = CONTINUES | {"tokenizer.start"}
     shortest = 2
     starts = True

@@ -28,6 +28,7 @@ from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder, TextPool
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.ability import ABILITIES, EMBED, PREDICT, Ability, WrongTask
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import SPECIAL, AnyTask
 from firth.text import Tokenizer
@@ -35,10 +36,6 @@ from firth.text import Tokenizer
 Given = int | float | str | Sequence[str] | None  # the value of a setting of [decoding]; None: not given
 N = TypeVar("N", bound=Network)
 R = TypeVar("R", bound="Run[Any]")
-
-
-class WrongTask(ConfigError, AttributeError):
-    """A run was asked for something that only runs of another task can do."""
 
 
 class Run(ABC, Generic[N]):
@@ -121,6 +118,7 @@ class Run(ABC, Generic[N]):
         `layer`: 0 is the embedding, 1 … depth the output of that layer; negative numbers count from the end. `pool`: "first",
         "last", "mean" or "max" over the tokens gives one row per text; "words" and None give one array per text, with a row per
         word (the mean of its pieces) or per token."""
+        self.expect(EMBED)
         found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, followed(progress))
         return found
 
@@ -173,9 +171,7 @@ class Run(ABC, Generic[N]):
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The `top` most probable tokens at each position, and the probability of the actual one; `.figure()`, `.text()`.
         Of a language model over `text`; of a translator over `target`, by default its own translation."""
-        raise WrongTask(
-            f"predictions needs a language model or a translator, but this run is {self.task.is_a}. Use {self.task.use}."
-        )
+        raise self.refusal(PREDICT)
 
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
         """One forward pass over `text`, ready to be inspected: the tokens that the network sees, specials included."""
@@ -268,26 +264,46 @@ class Run(ABC, Generic[N]):
                 raise ConfigError(f"{idle[0]} only applies with {main}. Set {main}, or remove it.")
         return config
 
-    def expect(self, kind: type[R]) -> R:
-        """This run as one of `kind`, or an error that says what it can do."""
-        if not isinstance(self, kind):
-            raise self.refusal(kind, self.task)
+    # Abilities
+
+    @property
+    def abilities(self) -> tuple[Ability, ...]:
+        """What this run can do: `[one.name for one in run.abilities]`."""
+        return self.task.abilities(self._has_template)
+
+    def refusal(self, lacking: Ability | str) -> WrongTask:
+        """The error for this run where it lacks an ability or a method."""
+        return self.task.refusal(lacking, self._has_template)
+
+    @property
+    def _has_template(self) -> bool:
+        return has_template(self.tokenizer)
+
+    @overload
+    def expect(self, kind: type[R]) -> R: ...
+
+    @overload
+    def expect(self, kind: Ability) -> Any: ...
+
+    def expect(self, kind: type[R] | Ability) -> Any:
+        """This run as one of that class or with that ability, or an error that says what it can do."""
+        self.task.expect(kind, self._has_template)
         return self
-
-    @staticmethod
-    def refusal(kind: type[Run[Any]], task: AnyTask) -> WrongTask:
-        """The error for a run of `task` where one of `kind` is needed."""
-        return WrongTask(f"this needs {kind.wanted}, but this run is {task.is_a}. Use {task.use}, or another run.")
-
-    wanted = "another run"  # "a language model": what a caller who needs this kind of run asks for
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            owners = [kind for kind in _subclasses(Run) if name in vars(kind)]
-            if owners and not name.startswith("_"):
-                raise WrongTask(f"{name} needs {owners[0].wanted}, but this run is {self.task.is_a}. Use {self.task.use}.")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            near = ""
+            if not name.startswith("_") and "tokenizer" in vars(self):  # copy() asks objects that have no attributes yet
+                if any(name in vars(kind) for kind in _subclasses(Run)):
+                    raise self.refusal(next((one for one in ABILITIES if one.method == name), name))
+                near = did_you_mean(name, (one.method for one in self.abilities), listed=False)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{near}")
+
+
+def has_template(tokenizer: Tokenizer) -> bool:
+    """Is there a chat template in its tokenizer_config.json?"""
+    return bool(tokenizer.settings.get("chat_template"))
 
 
 def _subclasses(kind: type[Any]) -> list[type[Any]]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from firth.errors import ConfigError
 from firth.models import ConditionalDecoder, Seq2SeqConfig, seq2seq
+from firth.tasks.ability import ON_TEXT
 from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.task import ObjectiveConfig
 from firth.text import Prepared, Tokenizer
@@ -30,7 +31,7 @@ class SpanCorruptionConfig(ObjectiveConfig):
 
 
 class SpanCorruptionRun(CorruptedTextRun):
-    wanted = "a model trained by span corruption"
+    """Runs of this task have no method of their own."""
 
 
 class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
@@ -38,7 +39,7 @@ class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
     Objective = SpanCorruptionConfig
     run_class = SpanCorruptionRun
     is_a = "a model trained by span corruption"
-    use = "evaluate, or start another run from it with training.init"
+    can = ON_TEXT
     targets = "the spans and their sentinels"
 
     def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:

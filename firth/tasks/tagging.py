@@ -21,6 +21,7 @@ from firth.progress import Progress
 from firth.tasks.abilities import contextual_vectors
 from firth.tasks.abilities.inspection_inputs import arrays_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
+from firth.tasks.ability import ON_TEXT, TAG
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
@@ -72,8 +73,6 @@ class Tags:
 
 
 class TaggerRun(Run[Tagger]):
-    wanted = "a tagger"
-
     @property
     def labels(self) -> tuple[str, ...]:
         """The tags, in the order of the probabilities."""
@@ -137,8 +136,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     counted = "label_BW"
     run_class = TaggerRun
     is_a = "a tagger"
-    use = "tag"
-    next_command = "firth tag {run} SENTENCE"
+    can = (TAG, *ON_TEXT)
     uses = frozenset({"model.characters", "model.readout"})
     classes_in = "tags"
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)

@@ -21,6 +21,7 @@ from firth.models import (
 )
 from firth.models.config import TransformerSettings
 from firth.progress import Progress
+from firth.tasks.ability import ABILITIES, Ability, WrongTask
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.config import DataConfig
 from firth.text.datasets.named import Holds
@@ -109,8 +110,7 @@ class Task(ABC, Generic[C, O, D]):
     selecting: ClassVar[tuple[str, ...]]  # the metrics that can choose the best weights
     run_class: ClassVar[type[Run[Any]]]  # what `load` returns
     is_a: ClassVar[str]  # "a language model": completes "this run is …"
-    use: ClassVar[str]  # the methods of such a run, as advice: "generate or score"
-    next_command: ClassVar[str]  # what to try after training, with {run} in it
+    can: ClassVar[tuple[Ability, ...]]  # what its runs can do, the main ability first
     uses: ClassVar[frozenset[str]] = frozenset()  # of SPECIAL
     unsupported: ClassVar[Mapping[str, str]] = {}  # settings that must keep their defaults → why
     two_sides: ClassVar[bool] = False  # whether source and target may have a vocabulary each
@@ -119,6 +119,35 @@ class Task(ABC, Generic[C, O, D]):
 
     def __init__(self, recipe: Tables[C, O]) -> None:
         self.recipe = recipe
+
+    # Abilities
+
+    def abilities(self, chat_template: bool = False) -> tuple[Ability, ...]:
+        """What the runs of this recipe can do. `chat_template`: their tokenizer has one."""
+        model, chats = self.recipe.model, chat_template or self.reads == "conversations"
+        return tuple(one for one in self.can if one.needs is None or one.needs.met(model, chats))
+
+    def expect(self, kind: type[Any] | Ability, chat_template: bool = False) -> None:
+        """Refuse runs of this recipe unless they are of that class, or have that ability."""
+        if isinstance(kind, Ability) and kind not in self.abilities(chat_template):
+            raise self.refusal(kind, chat_template)
+        if isinstance(kind, type) and not issubclass(self.run_class, kind):
+            lacking = (one for one in ABILITIES if hasattr(kind, one.method) and one not in self.can)
+            raise self.refusal(next(lacking, kind.__name__), chat_template)
+
+    def refusal(self, lacking: Ability | str, chat_template: bool = False) -> WrongTask:
+        """The error for a run of this recipe that is asked for an ability, or for a method, that it does not have."""
+        cannot = without = ""
+        if isinstance(lacking, Ability):
+            cannot = f"cannot {lacking.title()}"
+            without = f" without {lacking.needs.name}" if lacking.needs and lacking in self.can else ""
+        able = ", ".join(one.title() for one in self.abilities(chat_template) if not one.inspects)
+        return WrongTask(f"this run is {self.is_a}{without} and {cannot or f'has no {lacking}'}; it can: {able}.")
+
+    @property
+    def next_command(self) -> str:
+        """What to try after training, with {run} in it."""
+        return f"firth {next(one.command for one in self.can if one.command)}"
 
     # Checks: before anything is read
 

@@ -29,6 +29,7 @@ from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
 from firth.tasks.abilities.skill_table import skill_table
 from firth.tasks.abilities.translator import Translation, Translator
+from firth.tasks.ability import ON_TEXT, PREDICT, TRANSLATE, WALK
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
@@ -68,8 +69,6 @@ def translation(
 
 
 class TranslatorRun(Run[ConditionalDecoder]):
-    wanted = "a translator"
-
     @property
     def translator(self) -> Translator:
         """The network with both its tokenizers."""
@@ -211,8 +210,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     counted = "target_BT"
     run_class = TranslatorRun
     is_a = "a translator"
-    use = "translate"
-    next_command = "firth translate {run} TEXT"
+    can = (TRANSLATE, PREDICT, WALK, *ON_TEXT)
     uses = SEARCHES | {"tokenizer.joint", "training.batch_tokens"}
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.batch": "batches of sentence pairs are counted in tokens: set training.batch_tokens instead",

@@ -52,4 +52,4 @@ def test_evaluate_prints_both_measures(firth: Firth, run: Path) -> None:
 def test_a_run_of_another_kind_is_refused(firth: Firth, char_run: Path) -> None:
     answer = firth("answer", char_run, "--context", CONTEXT, WHERE)
     assert answer.code == 2
-    assert "this needs a question answerer, but this run is a language model" in answer.err
+    assert "this run is a language model and cannot answer; it can: generate" in answer.err

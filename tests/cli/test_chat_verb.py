@@ -13,7 +13,6 @@ from shell import Firth, firth
 
 from firth.api import compose, train_recipe
 from firth.cli.chat import _converse, _typed
-from firth.tasks.conversation import ConversationRun
 
 __all__ = ["firth"]
 
@@ -109,7 +108,7 @@ def test_evaluate_prints_a_line_per_skill(firth: Firth, run: Path) -> None:
 def test_other_runs_do_not_chat_and_chats_do_not_stream(firth: Firth, run: Path, char_run: Path) -> None:
     answer = firth("chat", char_run, stdin=b"hello\n")
     assert answer.code == 2
-    assert f"this needs {ConversationRun.wanted}, but this run is a language model" in answer.err
+    assert "this run is a language model without a chat template and cannot chat" in answer.err
     refused = firth("evaluate", run, "--streams", 2)
     assert refused.code == 2
     assert "--streams only applies to" in refused.err

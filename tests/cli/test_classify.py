@@ -82,7 +82,7 @@ def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run
         ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
         ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
-        ((char_run, "a"), b"", "this needs a classifier, but this run is a language model"),
+        ((char_run, "a"), b"", "this run is a language model and cannot classify"),
     ):
         answer = firth("classify", *arguments, stdin=stdin)
         assert (answer.code, answer.err.count("\n")) == (2, 1)

@@ -70,7 +70,7 @@ def test_what_cannot_be_tagged_is_one_line(firth: Firth, run: Path, char_run: Pa
         ((run, "--conll"), b"1\n", "standard input:1 has 1 column; expected the word in column 2"),
         ((run,), b"the\n\xff\n", "line 2 of standard input is not UTF-8"),
         ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
-        ((char_run, "a"), b"", "this needs a tagger, but this run is a language model"),
+        ((char_run, "a"), b"", "this run is a language model and cannot tag"),
     ):
         answer = firth("tag", *arguments, stdin=stdin)
         assert (answer.code, answer.err.count("\n")) == (2, 1)

@@ -436,9 +436,9 @@ def test_a_run_that_does_not_translate_says_what_it_does(firth: Firth, char_run:
     for verb, arguments in (("translate", ["a"]), ("align", ["a"])):
         answer = firth(verb, char_run, *arguments)
         assert (answer.code, answer.out) == (2, "")
-        assert "this needs a translator, but this run is a language model. Use generate or score" in answer.err
-    assert "this needs a language model, but this run is a translator. Use translate" in firth("generate", run, "a").err
-    assert r"this needs a classifier, but this run is a translator." in firth("classify", run, "a").err
+        assert "this run is a language model and cannot translate; it can: generate, score" in answer.err
+    assert "this run is a translator and cannot generate; it can: translate" in firth("generate", run, "a").err
+    assert "this run is a translator and cannot classify; it can: translate" in firth("classify", run, "a").err
 
 
 # --- align

@@ -91,7 +91,7 @@ def test_what_a_user_types_is_no_special_token(folder: Path) -> None:
 
 def test_models_without_a_usable_template_are_refused(folder: Path, tmp_path: Path) -> None:
     for template, message in (
-        (None, r"this needs a run that was trained on conversations, but this run is a language model without a chat template\."),
+        (None, r"this run is a language model without a chat template and cannot chat; it can: generate, score"),
         (HUGE, "the chat template was stopped: it needs more than 200 MB of memory"),
         ("{% for", "the chat template is not valid Jinja"),
         ("{{ messages[0].content.__class__.__mro__ }}", "the chat template refuses this conversation"),

@@ -186,7 +186,7 @@ def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) 
             found = reply(begin(connection, "/v1/classify", {"model": "classification", "input": "a great film"})).json
             assert found["data"][0]["label"] == toolkit.load(classifier, "cpu").classify(["a great film"])[0].label
             cannot = reply(begin(connection, "/v1/completions", PROMPT | {"model": "classification"}))
-            assert (cannot.status, "needs a language model" in cannot.error["message"]) == (400, True), cannot.text
+            assert (cannot.status, "and cannot generate; it can: classify" in cannot.error["message"]) == (400, True), cannot.text
 
 
 @pytest.mark.long

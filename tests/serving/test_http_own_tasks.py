@@ -136,10 +136,10 @@ def test_requests_that_wait_are_computed_together_and_a_wrong_one_fails_alone(
 def test_a_run_of_another_kind_says_what_it_can_do(served: Served) -> None:
     reply = served.post("/v1/translate", {"model": "reviews", "input": "a"})
     assert reply.status == 400
-    assert "this needs a translator, but this run is" in reply.error["message"]
+    assert "and cannot translate; it can: " in reply.error["message"]
     reply = served.post("/v1/completions", {"model": "rnnsearch", "prompt": "1"})
     assert reply.status == 400
-    assert "this needs a language model" in reply.error["message"]
+    assert "and cannot generate; it can: " in reply.error["message"]
 
 
 def test_attention_of_a_language_model_leaves_its_engine_alone(served: Served) -> None:

@@ -93,8 +93,8 @@ def test_another_file_is_measured(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.classify(["a"]), r"classify needs a classifier, but this run is a question"),
-        (lambda model: model.generate("a"), r"generate needs a language model, but this run is a question"),
+        (lambda model: model.classify(["a"]), r"this run is a question.* and cannot classify; it can: "),
+        (lambda model: model.generate("a"), r"this run is a question.* and cannot generate; it can: "),
         (lambda model: model.answer("Where ?", "  "), r"the context is '  ', which has no tokens; expected at least"),
         (lambda model: model.answer("", "a"), r"the question is '', which has no tokens; expected at least"),
         (lambda model: model.answer("Where " * 40, "Anna"), r"the question: a question of 40 tokens leaves no room for its"),
@@ -112,7 +112,7 @@ def test_words_never_seen_are_said(run: Path) -> None:
 
 
 def test_a_language_model_finds_no_answers(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"answer needs a question answerer, but this run is a language"):
+    with pytest.raises(ConfigError, match=r"this run is a language.* and cannot answer; it can: "):
         load(char_run).answer("a", "b")
 
 

@@ -140,7 +140,7 @@ def test_a_captioner_is_counted(tmp_path: Path) -> None:
 
 def test_what_only_other_runs_can_do_is_refused(learned: tuple[CaptionerRun, Path]) -> None:
     run, table = learned
-    with pytest.raises(ConfigError, match=r"translate needs a translator, but this run is a captioner. Use caption"):
+    with pytest.raises(ConfigError, match=r"this run is a captioner and cannot translate; it can: "):
         run.translate(["a text"])
     with pytest.raises(ConfigError, match="captions takes a list of images"):
         run.captions("image.png")

@@ -188,7 +188,7 @@ def test_a_decoder_learns_to_classify_and_stops_and_goes_on_to_the_bit(model: Ta
     assert_identical(outcome(tmp_path / "run"), expected)
     found = load(tmp_path / "run")
     assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
-    with pytest.raises(ConfigError, match=r" needs a language model, but this run is a classifier\. Use classify"):
+    with pytest.raises(ConfigError, match=r"this run is a classifier and cannot \w+; it can: classify, evaluate"):
         found.generate("a")
 
 
@@ -252,12 +252,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_classifier_has_no_next_word(name: str, run: Path) -> None:
-    with pytest.raises(ConfigError, match=r" needs a language model, but this run is a classifier\. Use classify"):
+    with pytest.raises(ConfigError, match=r"this run is a classifier and cannot \w+; it can: classify, evaluate"):
         REFUSED[name](load(run))
 
 
 def test_a_language_model_has_no_classes(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"classify needs a classifier, but this run is a language"):
+    with pytest.raises(ConfigError, match=r"this run is a language model and cannot classify; it can: generate"):
         load(char_run).classify(["a"])
 
 

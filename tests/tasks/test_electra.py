@@ -249,7 +249,7 @@ def test_inspection_is_of_the_discriminator(run: ElectraRun) -> None:
         run.attention("the cat sat", layers=[1])
     assert run.embed(["the cat sat", "a fish"]).shape == (2, 32)
     assert run.senses("cat", ["the cat sat", "a cat swam"]).text()
-    with pytest.raises(ConfigError, match="fill needs a masked language model, but this run is an ELECTRA run"):
+    with pytest.raises(ConfigError, match="this run is an ELECTRA run and cannot fill; it can: find replaced, evaluate, embed"):
         run.fill("a __")  # type: ignore[attr-defined]
 
 

@@ -158,15 +158,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_it_cannot_do_is_refused_with_what_it_can(name: str, masked_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r" needs a .*, but this run is a masked language model\. Use fill\."):
+    with pytest.raises(ConfigError, match=r"this run is a masked language model and cannot \w+; it can: fill, evaluate, embed\."):
         REFUSED[name](load(masked_run))
 
 
 def test_a_run_of_spans_does_not_translate_and_has_no_mask(tmp_path: Path) -> None:
     model: Run[Any] = load(train_recipe(compose(pretraining("span-corruption", steps=1)), tmp_path / "run").path)
-    with pytest.raises(ConfigError, match=r"translate needs a translator, but this run is a model trained"):
+    with pytest.raises(ConfigError, match=r"a model trained by span corruption and cannot translate; it can: evaluate"):
         model.translate(["a"])
-    with pytest.raises(ConfigError, match=r"fill needs a masked language model, but this run is a model"):
+    with pytest.raises(ConfigError, match=r"a model trained by span corruption and cannot fill; it can: evaluate"):
         model.fill("a __")
 
 

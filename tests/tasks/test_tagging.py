@@ -169,8 +169,8 @@ def test_words_never_seen_are_said_where_their_spelling_is_not_read(run: Path, t
         (lambda model: model.tag("the bag"), r"tag takes a list of texts\. Write tag\(\['the bag'\]\)\."),
         (lambda model: model.tag([" "]), r"a sentence to tag is \[\]; expected one or more words, none of"),
         (lambda model: model.tag([["a", ""]]), r"none of them empty"),
-        (lambda model: model.generate("a"), r"generate needs a language model, but this run is a tagger\."),
-        (lambda model: model.classify(["a"]), r"classify needs a classifier, but this run is a tagger\. Use"),
+        (lambda model: model.generate("a"), r"this run is a tagger and cannot generate; it can: "),
+        (lambda model: model.classify(["a"]), r"this run is a tagger and cannot classify; it can: "),
         (lambda model: model.evaluate(split="test"), r"this run has no test data, only valid and train\. Choose one"),
     ],
     ids=range(6),
@@ -181,7 +181,7 @@ def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
 
 
 def test_a_language_model_has_no_tags(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"tag needs a tagger, but this run is a language model\. Use"):
+    with pytest.raises(ConfigError, match=r"this run is a language model and cannot tag; it can: "):
         load(char_run).tag(["a"])
 
 

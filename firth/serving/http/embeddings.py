@@ -16,6 +16,7 @@ from firth.serving.http.schemas import EmbeddingBody
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import while_connected
 from firth.serving.http.validation import texts_of
+from firth.tasks.ability import EMBED
 
 
 async def embed(service: Service, body: EmbeddingBody, request: Request) -> Response:
@@ -23,7 +24,7 @@ async def embed(service: Service, body: EmbeddingBody, request: Request) -> Resp
     texts = texts_of(body.input, "input", service.limits)
     if not all(text.strip() for text in texts):
         raise wrong("input", '"input" has an empty text; expected at least one word in each')
-    run = model.for_worker
+    run = model.for_worker.expect(EMBED)
 
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return run.embed(inputs, progress=progress)

@@ -19,15 +19,12 @@ from firth.serving.http.service import Service
 from firth.serving.http.streaming import while_connected
 from firth.serving.http.validation import texts_of
 from firth.serving.http.worker import Compute
-from firth.tasks.answer import ReaderRun
-from firth.tasks.classification import ClassifierRun
-from firth.tasks.tagging import TaggerRun
-from firth.tasks.translation import TranslatorRun
+from firth.tasks.ability import ANSWER, CLASSIFY, TAG, TRANSLATE
 
 
 async def translate(service: Service, body: TranslationBody, request: Request) -> Response:
     model = service.models.get(body.model)
-    run, texts = model.for_worker.expect(TranslatorRun), texts_of(body.input, "input", service.limits)
+    run, texts = model.for_worker.expect(TRANSLATE), texts_of(body.input, "input", service.limits)
     if body.max_tokens is not None and body.max_tokens > service.limits.tokens:
         raise wrong("max_tokens", f'"max_tokens" is {body.max_tokens:,}; the limit of this server is {service.limits.tokens:,}')
     given = {
@@ -52,21 +49,21 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
 
 async def classify(service: Service, body: InputBody, request: Request) -> Response:
     model = service.models.get(body.model)
-    run, texts = model.for_worker.expect(ClassifierRun), texts_of(body.input, "input", service.limits)
+    run, texts = model.for_worker.expect(CLASSIFY), texts_of(body.input, "input", service.limits)
     found = await _asked(service, model, request, "classify", lambda inputs, progress: run.classify(inputs), texts)
     return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
 
 
 async def tag(service: Service, body: InputBody, request: Request) -> Response:
     model = service.models.get(body.model)
-    run, texts = model.for_worker.expect(TaggerRun), texts_of(body.input, "input", service.limits)
+    run, texts = model.for_worker.expect(TAG), texts_of(body.input, "input", service.limits)
     found = await _asked(service, model, request, "tag", lambda inputs, progress: run.tag(inputs), texts)
     return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
 
 
 async def answer(service: Service, body: AnswerBody, request: Request) -> Response:
     model = service.models.get(body.model)
-    run, questions = model.for_worker.expect(ReaderRun), texts_of(body.question, "question", service.limits)
+    run, questions = model.for_worker.expect(ANSWER), texts_of(body.question, "question", service.limits)
 
     def compute(inputs: list[Any], progress: Progress) -> Any:
         found: list[Any] = []

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
-from firth.tasks.run import Run
+from firth.tasks.run import Run, has_template
 from firth.text import Tokenizer
 from firth.text.chat_template import template_of
 from firth.text.conversation import ChatFormat, Message, check_messages
@@ -61,7 +61,7 @@ def conversation_ids(run: Run[Any], format: ChatFormat, messages: Sequence[Messa
 
 def imported_format(tokenizer: Tokenizer) -> ChatFormat | None:
     """How a public model writes messages: by the chat template in its tokenizer_config.json; None where there is none."""
-    if not tokenizer.settings.get("chat_template"):
+    if not has_template(tokenizer):
         return None
     template = template_of(tokenizer.settings, "tokenizer_config.json")
     return TemplateFormat(tokenizer, template, special_tokens(tokenizer))

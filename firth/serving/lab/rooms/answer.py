@@ -9,7 +9,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room, Usable
 from firth.serving.lab.starters import READER
-from firth.tasks.answer import ReaderRun
+from firth.tasks.ability import ANSWER
 
 _, QUESTION, CONTEXT = ASKED_STORIES[0]
 
@@ -19,7 +19,7 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     run, question, context = request.text("run"), request.text("question", QUESTION), request.text("context", CONTEXT)
     with library.using(run, progress) as model:
         progress("reading", 0, 1)
-        found = model.expect(ReaderRun).answer(question, context)
+        found = model.expect(ANSWER).answer(question, context)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"found = model.answer({question!r}, {context!r})\nprint(found.text, found.probability, found.start)\n"

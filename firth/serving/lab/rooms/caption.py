@@ -13,7 +13,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, choices
 from firth.serving.lab.starters import CAPTIONER
-from firth.tasks.captioning import CaptionerRun
+from firth.tasks.ability import CAPTION
 from firth.text.config import CaptionsConfig
 from firth.text.data.captions import some_images
 
@@ -27,7 +27,7 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     number = request.number("number", int, 1, least=1, most=MOST_SCENES)
     beam = request.number("beam", int, 3, least=1, most=12)
     with library.using(run, progress) as model:
-        captioner = model.expect(CaptionerRun)
+        captioner = model.expect(CAPTION)
         shown = _shown(model.recipe.data)
         images, truths = some_images(shown, part, number)
         image_HWC, truth = images[-1], truths[-1]

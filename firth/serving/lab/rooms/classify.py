@@ -10,7 +10,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable
 from firth.serving.lab.starters import CLASSIFIER
-from firth.tasks.classification import ClassifierRun
+from firth.tasks.ability import CLASSIFY
 
 TEXT = "a warm and funny film"
 
@@ -22,7 +22,7 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         raise DataError("the text is empty; write one or more words")
     with library.using(run, progress) as model:
         progress("classifying", 0, 1)
-        (found,) = model.expect(ClassifierRun).classify([text])
+        (found,) = model.expect(CLASSIFY).classify([text])
     rows = sorted(found.probabilities.items(), key=lambda one: -one[1])
     figure = ranking(rows, "probability")
     figure.plot.update_xaxes(range=[0, 1])

@@ -10,7 +10,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room, Usable
 from firth.serving.lab.starters import TAGGER
-from firth.tasks.tagging import TaggerRun
+from firth.tasks.ability import TAG
 
 MOST_SENTENCES = 50
 
@@ -23,7 +23,7 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         raise DataError(f"there are {len(sentences)} sentences; write 1 to {MOST_SENTENCES}, one per line")
     with library.using(run, progress) as model:
         progress("tagging", 0, 1)
-        found = model.expect(TaggerRun).tag(sentences)
+        found = model.expect(TAG).tag(sentences)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"for one in model.tag({sentences!r}):\n    print(list(zip(one.words, one.tags, one.probabilities)))\n"

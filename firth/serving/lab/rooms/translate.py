@@ -15,7 +15,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, named
 from firth.serving.lab.starters import DATES
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
-from firth.tasks.translation import TranslatorRun
+from firth.tasks.ability import TRANSLATE
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import LoadedRun
@@ -31,7 +31,7 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
     with library.using(run, progress) as model:
         _refuse_long(model, text)
         progress("translating", 0, 1)
-        (found,) = model.expect(TranslatorRun).translations([text], model.decoding(given))
+        (found,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"(found,) = model.translations([{text!r}], model.decoding({given!r}))\n"
@@ -53,7 +53,7 @@ def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
     with library.using(run, progress) as model:
         _refuse_long(model, text)
         progress("searching", 0, 1)
-        tree = model.expect(TranslatorRun).translator.beam_tree(text, model.decoding(given))
+        tree = model.expect(TRANSLATE).translator.beam_tree(text, model.decoding(given))
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"tree = model.beam_tree({text!r}, beam={given['beam']!r}, penalty={given['penalty']!r})\n"
@@ -71,7 +71,7 @@ def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
     with library.using(run, progress) as model:
         _refuse_long(model, text, target)
         progress("aligning", 0, 1)
-        found = model.expect(TranslatorRun).align(text, target)
+        found = model.expect(TRANSLATE).align(text, target)
     name = name or next(iter(found.weights))
     if name not in found.weights:
         raise ConfigError(f'this run has no alignment "{name}".{did_you_mean(name, found.weights)}')
