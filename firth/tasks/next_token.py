@@ -156,7 +156,7 @@ class LanguageModelRun(Run[LanguageModel]):
         """How messages become tokens: by the chat template of a public model."""
         found = imported_format(self.tokenizer)
         if found is None:
-            raise self.refusal(CHAT)
+            raise ConfigError(self.refusal(CHAT).marked)  # an AttributeError in a property would be lost in __getattr__
         return found
 
     def _pieces(self, tokens: Iterator[int], before: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
