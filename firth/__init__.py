@@ -19,9 +19,23 @@ if TYPE_CHECKING:
     from firth.api import load as load
     from firth.api import train as train
     from firth.api import train_recipe as train_recipe
+    from firth.api import walk as walk
+    from firth.experiments.compare import compare as compare
+    from firth.experiments.describe import describe as describe
+    from firth.experiments.playground import playground as playground
+    from firth.experiments.verify import verify as verify
     from firth.ideas import use as use
     from firth.tasks.run import Run as Model
     from firth.tasks.run import Run as Run
+
+_HOMES = {
+    **dict.fromkeys(("Recipe", "export_model", "import_model", "load", "train", "train_recipe", "walk"), "api"),
+    **{name: f"experiments.{name}" for name in ("compare", "describe", "playground", "verify")},
+    "Model": "tasks.run",
+    "Run": "tasks.run",
+    "use": "ideas",
+}
+_ROOMS = ("search", "vectors")
 
 __all__ = [
     "FirthError",
@@ -29,28 +43,27 @@ __all__ = [
     "Recipe",
     "Run",
     "__version__",
+    "compare",
+    "describe",
     "export_model",
     "import_model",
     "load",
+    "playground",
     "search",
     "train",
     "train_recipe",
     "use",
     "vectors",
+    "verify",
+    "walk",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("search", "vectors"):
+    if name in _ROOMS:
         return importlib.import_module(f"firth.{name}")
-    if name in ("Model", "Run"):  # `Model` is the former name of a run
-        return importlib.import_module("firth.tasks.run").Run
-    if name == "use":
-        return importlib.import_module("firth.ideas").use
-    if name in __all__:
-        from firth import api
-
-        return getattr(api, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"firth.{_HOMES[name]}"), "Run" if name == "Model" else name)
     raise AttributeError(f"module 'firth' has no attribute {name!r}")
 
 

@@ -12,6 +12,7 @@ import torch
 from searches import beam, greedy
 
 from firth.api import compose, load, train_recipe
+from firth.api.training import train_into
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
 from firth.errors import Diverged
@@ -161,7 +162,7 @@ def test_a_gpu_run_resumes_where_it_stopped(kind: str, tmp_path: Path) -> None:
         "model": {"kind": kind, "width": 32, "dropout": 0.1},
         "training": {"steps": 12, "batch": 4, "context": 16, "device": "cuda", "checkpoint_every": 6, "log_every": 1},
     }
-    whole = train_recipe(compose(table), tmp_path / "whole")
+    whole = train_into(compose(table), tmp_path / "whole")
     half = train_recipe(compose(table, ["training.steps=6", "training.schedule=constant"]), tmp_path / "half")
     rest = compose(table, ["training.steps=12", "training.schedule=constant"])
     train_recipe(rest, half.path, resume=True)

@@ -65,7 +65,7 @@ def test_an_old_run_evaluates_and_answers_as_it_did(old_run: Path) -> None:
 def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:
     before = list(log.read(old_run / "log.jsonl"))
     steps: list[int] = []
-    watcher = Watcher(step=lambda seen: steps.append(seen.step.step))
+    watcher = Watcher(step=lambda seen: steps.append(seen.step))
     train_recipe(read_run_recipe(old_run / "recipe.toml"), old_run, resume=True, watcher=watcher)
     assert steps == list(range(11, 21))
     after = list(log.read(old_run / "log.jsonl"))

@@ -57,7 +57,7 @@ def stopping_at(step: int, number: int = signal.SIGINT) -> Watcher:
     """Sends this process a signal so early that the run stops at the end of `step`."""
 
     def watch(training: Training, seen: StepReport) -> None:
-        if seen.step.step == step - 1:
+        if seen.step == step - 1:
             signal.raise_signal(number)
 
     return watching(watch)

@@ -1,8 +1,7 @@
 """The public face in Python: Recipe, train() and load()."""
 
-from firth.api.exporting import export_model
 from firth.api.importing import import_model
-from firth.api.loading import load
+from firth.api.loading import export_model, load, walk
 from firth.api.recipe import Expected, Recipe, compose, find_recipe, read_recipe
 from firth.api.training import Watcher, encode_recipe, train, train_recipe
 
@@ -19,4 +18,5 @@ __all__ = [
     "read_recipe",
     "train",
     "train_recipe",
+    "walk",
 ]

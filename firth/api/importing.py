@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import Any
 
 from firth import files, interop
 from firth.api.recipe import Recipe
 from firth.decoding.config import DecodingConfig
 from firth.decoding.foreign import from_generation_config, from_gguf
-from firth.errors import RunError
 from firth.interop import ForeignModel
 from firth.interop.files.gguf_file import is_gguf
 from firth.models import Network
+from firth.models.precision import DTYPES, Precision
 from firth.models.uninitialised import Uninitialised
 from firth.tasks import task_class
 from firth.tasks.run import Run
 from firth.text import TokenizerConfig
 from firth.training.config import Device, TrainingConfig
-from firth.training.folder import FORMAT, RunFolder
+from firth.training.folder import FORMAT, RunFolder, appearing
 from firth.training.loop import device_for
 
-Precision = Literal["float32", "bf16", "float16"]
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "float16": torch.float16}
 _ANSWER = 512  # tokens of an answer, at most, of models with a chat template
 _WINDOW = 1024  # tokens per window of `evaluate`, at most
 
@@ -109,23 +101,3 @@ def import_model(path: str | Path, out: str | Path) -> Path:
         files.save_tensors(run.model, network.state_dict(), metadata)
         files.write_text(run.format, f"{FORMAT}\n")
     return Path(out)
-
-
-@contextlib.contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A folder to write to, which becomes `path` at the end; on an error nothing is left of it."""
-    RunFolder.expect_room(path)
-    with files.writing(path):
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=files.TEMPORARY, dir=path.absolute().parent))
-    try:
-        yield temporary
-        with files.writing(path):
-            temporary.chmod(0o755)
-            if path.exists():
-                path.rmdir()
-            temporary.rename(path)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}. Choose another folder.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

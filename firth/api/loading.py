@@ -11,14 +11,19 @@ import torch
 from torch import Tensor
 
 from firth import interop
-from firth.api.importing import DTYPES, Precision, empty_network, load_foreign, own_weights, recipe_of
+from firth.api.importing import empty_network, load_foreign, own_weights, recipe_of
 from firth.api.recipe import Recipe, read_run_recipe
 from firth.api.tokenizers import read_tokenizers
 from firth.errors import DataError
+from firth.inspection.walk import Walk
+from firth.interop.formats.gguf_quantised import GGUFQuantisation
 from firth.layers.quantised import Quantisation
 from firth.models import Network
+from firth.models.precision import DTYPES, Precision, check_precision
 from firth.models.quantisation import check_kind
 from firth.models.uninitialised import Uninitialised
+from firth.progress import Progress, silent
+from firth.tasks.abilities.exporting import check_export
 from firth.tasks.ability import Ability
 from firth.tasks.run import Run, has_template
 from firth.tasks.task import Tokenizers
@@ -74,6 +79,8 @@ def load(
     after that, to decode with less memory; `Run.quantised` tells how much."""
     if quantise is not None:
         check_kind(quantise)
+    if dtype is not None:
+        check_precision(dtype)
     run = _loaded(Path(path), device, kind, dtype)
     if quantise is not None:
         run.quantise(quantise)
@@ -102,6 +109,27 @@ def _loaded(path: Path, device: Device, kind: type[Any] | Ability | None, dtype:
     run = recipe.task.run_class(recipe.task, own_weights(network) if imported else network, tokenizer, source)
     run.path = folder.path
     return run
+
+
+def export_model(
+    run: str | Path,
+    out: str | Path,
+    *,
+    format: str = "hf",
+    license: str = "unknown",
+    dtype: Precision | None = None,
+    quantise: GGUFQuantisation | None = None,
+    progress: Progress = silent,
+) -> Path:
+    """Write the run in a folder, or a public model, into a new folder for other tools; see Run.export."""
+    check_export(Path(out), format, dtype, quantise)
+    loaded = load(run, "cpu", dtype=dtype)
+    return loaded.export(out, format=format, license=license, quantise=quantise, progress=progress)
+
+
+def walk(run: Run[Any] | str | Path, text: str, *, target: str | None = None) -> Walk:
+    """See Run.walk; `run` may be its folder."""
+    return (run if isinstance(run, Run) else load(run)).walk(text, target=target)
 
 
 def network_of(path: Path) -> tuple[Recipe, Network]:

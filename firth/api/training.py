@@ -53,8 +53,8 @@ class Watcher:
     """Optional callbacks of a training."""
 
     work: Progress = silent  # reading, encoding, evaluating
-    begin: Callable[[loop.Training, Recipe], None] = lambda training, recipe: None
-    step: Callable[[StepReport], None] = lambda report: None
+    begin: Callable[[loop.Training, Recipe], object] = lambda training, recipe: None
+    step: Callable[[StepReport], object] = lambda report: None
     notice: Callable[[str], None] = lambda message: None
 
 
@@ -71,13 +71,15 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | bool = True,
+    on_step: Callable[[StepReport], object] | None = None,
 ) -> Run[Any]:
     """Train `recipe` (the name of a shipped one, a TOML file, a nested dict or a Recipe) into the folder `out` and load the run.
 
     The tables override single settings of the recipe: `training={"steps": 100}`. With `resume` an existing run is continued, to
     the bit; with `overwrite` it is replaced once the data have been read. A progress bar shows the loss; `progress=False` turns
     it off, and a function `progress(what, done, total)` is called while data are read ("reading", …) and after every step
-    ("training")."""
+    ("training"). `on_step` is called with the record of each step: its `step`, `loss`, `rate`, `tokens`, `seconds` and, where the
+    step was evaluated, `valid`."""
     given = {
         "data": data,
         "tokenizer": tokenizer,
@@ -88,20 +90,25 @@ def train(
     }
     changes = {name: dict(table) for name, table in given.items() if table is not None}
     chosen = as_recipe(recipe, changes)
-    with _watching(progress) as watcher:
-        folder = train_recipe(chosen, Path(out), resume=resume, overwrite=overwrite, watcher=watcher)
-    return load(folder.path, chosen.training.device)
+    with watching(progress) as watcher:
+        step = watcher.step if on_step is None else _both(watcher.step, on_step)
+        noted = dataclasses.replace(watcher, step=step)
+        return train_recipe(chosen, Path(out), resume=resume, overwrite=overwrite, watcher=noted)
+
+
+def _both(first: Callable[[StepReport], object], second: Callable[[StepReport], object]) -> Callable[[StepReport], object]:
+    return lambda report: (first(report), second(report))
 
 
 @contextlib.contextmanager
-def _watching(progress: Progress | bool) -> Iterator[Watcher]:
+def watching(progress: Progress | bool, label: str = "training") -> Iterator[Watcher]:
     """A Watcher that shows the training, reports it to a function, or is silent; notices become warnings of the caller."""
 
     def notice(message: str) -> None:
         warnings.warn(message, stacklevel=4)
 
     if progress is True:
-        with Display() as display:
+        with Display(label) as display:
             yield Watcher(display.work, display.begin, display.step, notice)
         return
     report = silent if progress is False else progress
@@ -110,9 +117,9 @@ def _watching(progress: Progress | bool) -> Iterator[Watcher]:
     def begin(training: loop.Training, recipe: Recipe) -> None:
         nonlocal steps
         steps = recipe.training.steps
-        report("training", training.step, steps)
+        report(label, training.step, steps)
 
-    yield Watcher(report, begin, lambda seen: report("training", seen.step.step, steps), notice)
+    yield Watcher(report, begin, lambda seen: report(label, seen.step, steps), notice)
 
 
 def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[str, Mapping[str, Any]]) -> Recipe:
@@ -126,8 +133,16 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
     return compose(table, [(f"{name}.{key}", value) for name, part in changes.items() for key, value in part.items()])
 
 
-@enough_memory("Lower training.batch, training.context or the sizes in [model], or raise training.accumulate.")
 def train_recipe(
+    recipe: Recipe, out: Path, *, resume: bool = False, overwrite: bool = False, watcher: Watcher | None = None
+) -> Run[Any]:
+    """As `train`, of a Recipe, with callbacks of your own instead of a progress bar."""
+    folder = train_into(recipe, out, resume=resume, overwrite=overwrite, watcher=watcher)
+    return load(folder.path, recipe.training.device)
+
+
+@enough_memory("Lower training.batch, training.context or the sizes in [model], or raise training.accumulate.")
+def train_into(
     recipe: Recipe, out: Path, *, resume: bool = False, overwrite: bool = False, watcher: Watcher | None = None
 ) -> RunFolder:
     """Train `recipe` into the folder `out`. With `resume`, continue to the bit from its newest whole checkpoint; with
@@ -170,7 +185,7 @@ def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> R
     if distributed.all_told(lambda: first is not None and _to_resume(folder, recipe, existing) is None) and first is not None:
         watcher.notice(f"this recipe starts from another, which is trained first and kept as {recipe.training.init}")
         kept = Path(str(recipe.training.init))
-        train_kept_run(first, kept, lambda first, out, resume: train_recipe(first, out, resume=resume, watcher=watcher))
+        train_kept_run(first, kept, lambda first, out, resume: train_into(first, out, resume=resume, watcher=watcher))
     ready = distributed.in_turn(lambda: _prepare(recipe, folder, existing, watcher))
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
     training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,13 +11,8 @@ from firth.cli.app import Json, app, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.cli.suggestions import Verbs
 
-if TYPE_CHECKING:
-    from firth.text import DataConfig
-
 group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
 app.add_typer(group, name="compare")
-
-_SHOWN = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # distances in the table
 
 
 @verb(within=group)
@@ -33,23 +28,16 @@ def flow(
     """Show how far gradients reach in untrained models of equal size.
 
     The norm of the gradient of the last loss with respect to the state h_t, relative to that at distance 0."""
-    from firth.inspection.gradient_flow import compare_flow, flows_figure
+    from firth.experiments.compare import compare
 
-    found = compare_flow(length=length, size=size, gain=gain, seed=seed)
-    if clip is not None:
-        found = {name: one.clipped(clip) for name, one in found.items()}
+    found = compare("flow", length=length, size=size, gain=gain, clip=clip, seed=seed)
     if save is not None:
         lead = f"Untrained models of about {size:,} parameters; the recurrent weights are multiplied by {gain:g}."
-        save_figures(
-            save, "Gradient flow", [section("Gradient against distance", lead, [flows_figure(found)])], "firth compare flow"
-        )
+        save_figures(save, "Gradient flow", [section("Gradient against distance", lead, [found.figure()])], "firth compare flow")
     if as_json:
         print_json({name: {"state": one.state.tolist(), "gradient": one.gradient} for name, one in found.items()})
         return
-    print(f"{'distance':>8}" + "".join(f"{name:>13}" for name in found))
-    for distance in (n for n in _SHOWN if n < length):
-        print(f"{distance:>8}" + "".join(f"{one.state[distance] / (one.state[0] or 1):>13.2e}" for one in found.values()))
-    print(f"{'‖∂θ‖':>8}" + "".join(f"{one.gradient:>13.2e}" for one in found.values()))
+    print(found.text())
 
 
 @verb(within=group)
@@ -73,11 +61,9 @@ def cost(
 
     Prints the exponents of the measured times beside those of the operation counts: O(n·d²) for a recurrent layer and for linear
     attention, O(n²·d) for attention. Sizes grow until the exponent settles; an exponent that never does is left out."""
-    from firth.cli.progress import Display
-    from firth.inspection.timing import measured
+    from firth.experiments.compare import compare
 
-    with Display() as display:
-        costs = measured(longest=longest, widest=widest, seconds=seconds, rounds=rounds, device=device, progress=display.work)
+    costs = compare("cost", longest=longest, widest=widest, seconds=seconds, rounds=rounds, device=device)
     if save is not None:
         lead = f"Time of one layer on one text: against n with d = {costs.d}, and against d with n = {costs.n}."
         save_figures(save, "Cost of a layer", [section("Time against n and d", lead, [costs.figure()])], "firth compare cost")
@@ -87,10 +73,6 @@ def cost(
     print(costs.text())
 
 
-def _table(data: DataConfig) -> dict[str, str | None]:
-    return {"path": data.path} if data.name is None else {"name": data.name}
-
-
 @verb(within=group)
 def learning(
     out: Annotated[Path, typer.Option(help="Folder for the runs, one per kind of model.")],
@@ -98,19 +80,17 @@ def learning(
     kinds: Annotated[
         str, typer.Option(help="Models to train, separated by commas.")
     ] = "rnn,lstm,gru,mingru,transformer,linear,gla,based",
-    data: Annotated[str | None, typer.Option(help="Text file or named data set to learn. [default: docs]")] = None,
+    data: Annotated[str, typer.Option(help="Text file or named data set to learn.")] = "docs",
     save: Save = None,
     as_json: Json = False,
 ) -> None:
     """Train models of equal size and compare how fast they learn.
 
     Loss against tokens, steps and seconds."""
-    from firth.cli.progress import watching
-    from firth.experiments.learning import learning as train_all
-    from firth.text import running_text
+    from firth.experiments.compare import compare
 
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    found = train_all(out, steps, chosen, watching, _table(running_text(data or "docs")))
+    found = compare("learning", out=out, steps=steps, kinds=chosen, data=data)
     if save is not None:
         lead = f"Character models with equally many parameters, {steps:,} steps each. Dotted: held-out text."
         figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in found.figures().items()]

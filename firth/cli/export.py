@@ -9,7 +9,6 @@ import typer
 
 from firth.cli.app import Json, destination, print_json, verb
 from firth.cli.progress import Display
-from firth.errors import ConfigError
 
 
 @verb()
@@ -29,10 +28,7 @@ def export(
 ) -> None:
     """Write a run as a folder that other tools open."""
     from firth.api import export_model
-    from firth.api.importing import DTYPES
 
-    if dtype is not None and dtype not in DTYPES:
-        raise ConfigError(f'unknown dtype "{dtype}"; choose one of: {", ".join(DTYPES)}')
     folder = destination(folder, out, "FOLDER")
     with Display("exporting") as display:
         export_model(
@@ -40,7 +36,7 @@ def export(
             folder,
             format=format,
             license=license,
-            dtype=dtype,  # type: ignore[arg-type]  # it is checked
+            dtype=dtype,  # type: ignore[arg-type]  # it will be checked
             quantise=quantise,  # type: ignore[arg-type]
             progress=display.work,
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from firth.cli.app import Json, print_json, refuse_given, verb
+from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult, Settings
+    from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult
 
 
 @verb()
@@ -81,29 +81,24 @@ def playground(
     The steps are scores, scaling, masking, softmax and the weighted sum."""
     import shutil
 
-    from firth.inspection.playground import LIMITED, Settings
+    from firth.experiments.playground import playground as played
 
-    sized = {name: size for name, size in (("limit", limit), ("width", width), ("seed", seed)) if size is not None}
-    settings = Settings(
+    given = {"limit": limit, "width": width, "seed": seed, "scale": scale}
+    settings: Any = {name: value for name, value in given.items() if value is not None}
+    found = played(
+        sentence,
+        example=cast("ExampleName | None", example),
+        table=table,
+        query=query,
+        vectors=vectors,
+        matrices=_matrices(matrix or (), matrices),
         score=score,
         mask=cast("MaskName", mask),
         position=position,
-        scale=scale,
         heads=heads,
         projected=projected,
-        **sized,
+        **settings,
     )
-    if mask not in LIMITED:
-        refuse_given({"limit": limit}, f"does not apply to --mask {mask}, only to {', '.join(LIMITED)}. Remove it.")
-    drawn = sentence is not None and vectors is None  # the words get random vectors
-    if not drawn:
-        refuse_given({"width": width}, "only applies to a sentence without --vectors. Remove it.")
-    own = _matrices(matrix or (), matrices)
-    if own and sentence is None:
-        raise ConfigError("--matrix and --matrices need a sentence. Add one, or remove them.")
-    found = _play(sentence, example, table, query, vectors, settings, own)
-    if not drawn and not found.parameters:
-        refuse_given({"seed": seed}, "has no effect, because nothing here is random. Remove it.")
     if save is not None:
         saved = _save(save, found)
     if as_json:
@@ -112,36 +107,6 @@ def playground(
     print(found.text(shutil.get_terminal_size().columns, inputs or None))
     if save is not None:
         print(f"\n{saved}: {len(found.steps)} steps")
-
-
-def _play(
-    sentence: str | None,
-    name: str | None,
-    table: Path | None,
-    query: str | None,
-    file: Path | None,
-    settings: Settings,
-    matrices: Mapping[str, Any],
-) -> PlaygroundResult:
-    from firth.inspection.playground import example, of_sentence, of_table, read_table
-    from firth.text.data.running_text import read_text
-    from firth.vectors import load
-
-    given = [what for what, value in (("a sentence", sentence), ("--example", name), ("--table", table)) if value is not None]
-    if len(given) > 1:
-        raise ConfigError(f"{' and '.join(given)} cannot be combined. Give only one of them")
-    if table is not None and query is None:
-        raise ConfigError("--table needs a query to look up. Add --query")
-    if query is not None and table is None and name is None:
-        raise ConfigError("--query needs a table to look it up in. Add --table, or --example roles")
-    if file is not None and sentence is None and table is None:
-        raise ConfigError("--vectors does not apply to an example, which has its own vectors. Give a sentence, or --table")
-    vectors = None if file is None else load(file)
-    if sentence is not None:
-        return of_sentence(sentence, settings, vectors, matrices)
-    if table is not None and query is not None:
-        return of_table(read_table(read_text(str(table))), query, settings, vectors)
-    return example(cast("ExampleName", name or "scores"), settings, query)
 
 
 def _matrices(given: Sequence[str], file: Path | None) -> dict[str, Any]:

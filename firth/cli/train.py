@@ -30,7 +30,8 @@ def train(
     Any setting of the recipe can be overridden: --model.depth=6 --data.path=my.txt
 
     On several GPUs or machines: torchrun --nproc-per-node=N -m firth train RECIPE --out RUN"""
-    from firth.api import find_recipe, train_recipe
+    from firth.api import find_recipe
+    from firth.api.training import train_into
     from firth.cli.progress import watching
     from firth.training.distributed import is_first
 
@@ -39,7 +40,7 @@ def train(
         _train_along(chosen, out, resume, overwrite)
         return
     with watching() as watcher:
-        folder = train_recipe(chosen, out, resume=resume, overwrite=overwrite, watcher=watcher)
+        folder = train_into(chosen, out, resume=resume, overwrite=overwrite, watcher=watcher)
     result = _measured(folder, chosen)
     if as_json:
         print_json({"run": str(out), **result})
@@ -50,10 +51,10 @@ def train(
 
 def _train_along(recipe: Recipe, out: Path, resume: bool, overwrite: bool) -> None:
     """Train in a process that is not the first of several: print nothing, because the first one does."""
-    from firth.api import train_recipe
+    from firth.api.training import train_into
 
     try:
-        train_recipe(recipe, out, resume=resume, overwrite=overwrite)
+        train_into(recipe, out, resume=resume, overwrite=overwrite)
     except (Diverged, Interrupted) as error:
         raise typer.Exit(error.exit_code) from None
 

@@ -12,10 +12,13 @@ import torch
 
 from firth.api.init_from_run import can_start_from, initialise_from_run, with_kept_run, with_vocabulary
 from firth.api.loading import network_of
-from firth.api.recipe import Recipe, find_recipe
+from firth.api.recipe import Recipe, compose, find_recipe
 from firth.api.training import source_tokenizer, with_facts
+from firth.config import to_table
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.distribution import Blocks, PerProcess, per_process
+from firth.figures.counting import in_bytes, parameters, short
+from firth.figures.figure import Figure, Table
 from firth.files import exists, is_file
 from firth.interop import is_model
 from firth.models import Network
@@ -24,8 +27,10 @@ from firth.models.counting import Count, count
 from firth.models.presets import PRESETS, Preset, preset, varied
 from firth.models.uninitialised import Uninitialised
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 from firth.shipped import FOLDER
 from firth.tasks import task_class
+from firth.tasks.run import Run
 from firth.tasks.task import Tables, Tokenizers
 from firth.text import TokenizerConfig
 from firth.training import history
@@ -34,8 +39,10 @@ from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
+    """The counts of a model. `.text()` prints them, `.facts()` is plain data, `.figure()` draws where the parameters are."""
+
     name: str
     summary: str
     parameters: int  # all that are learned; for a preset counted as lectures do, those in matrices
@@ -48,6 +55,60 @@ class Description:
     blocks: Blocks = field(default_factory=Blocks)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     history: tuple[dict[str, Any], ...] = ()  # of a run: versions and commands, see training/history.py
+
+    def facts(self) -> dict[str, Any]:
+        """Everything as plain data for JSON."""
+        parts = [
+            {"name": part.name, "shape": part.shape, "count": part.count, "weights": part.weights, "matrix": part.is_matrix}
+            for part in self.of.parts
+        ]
+        names = ("name", "summary", "parameters", "trained", "left_out", "context", "flops_per_token", "training_flops_per_token")
+        memory = ("training_bytes", "inference_bytes")
+        facts = {key: getattr(self, key) for key in names + memory}
+        counts = ("weights", "matrices", "state_per_token", "state", "activations_per_token")
+        own = {key: getattr(self.of, key) for key in counts}
+        return {**facts, **own, "differs": self.differs or None, "parts": parts, "history": list(self.history)}
+
+    def text(self) -> str:
+        """The parts of the model and their totals, as `firth describe` prints them."""
+        head = [f"{self.name}: {self.summary}" if self.summary else self.name]
+        head += [f"({self.differs})"] if self.differs else []
+        margin = max(len(part.name) for part in self.of.parts) + 2
+        parts = []
+        for part in self.of.parts:
+            shape = " × ".join(f"{size:,}" for size in part.shape)
+            parts.append(f"  {part.name:<{margin}}{part.count:>8,} of {shape:<20}{part.weights:>20,}")
+        totals = [f"{name:<20}{value}" for name, value in self.totals()]
+        for number, line in enumerate(self.history):
+            totals.append(f"{'resumed' if number else 'made by':<20}{history.summary(line)}")
+        return "\n".join([*head, "", *parts, "", *totals])
+
+    def totals(self) -> list[tuple[str, str]]:
+        """The names and values of the counts over all parts."""
+        of, of_batch = self.of, f"a batch of {self.tokens:,} tokens"
+        note = f", without {self.left_out:,} in norms and biases" if self.left_out else ""
+        lines = [("parameters", f"{self.parameters:,}{note}")]
+        if self.trained is not None:
+            lines.append(("trained", f"{self.trained:,}: LoRA adapters and new layers; the parameters above are frozen"))
+        lines.append(("matrices", f"{of.matrices:,}, with {of.weights:,} weights"))
+        keys = f", attending to {self.context:,} tokens" if self.context and of.flops_per_key else ""
+        forward, training = short(self.flops_per_token), short(self.training_flops_per_token)
+        lines.append(("FLOPs per token", f"{forward} forward{keys}; {training} training"))
+        activations = in_bytes(self.tokens * of.activations_per_token)
+        memory = f"about {in_bytes(self.training_bytes)}: float32, AdamW, {of_batch} ({activations} of it activations)"
+        lines.append(("memory, training", memory))
+        kept = f"; {in_bytes(of.state_per_token)} more per token of context" if of.state_per_token else ""
+        kept += f"; {in_bytes(of.state)} of state" if of.state else ""
+        return [*lines, ("memory, inference", f"{in_bytes(self.inference_bytes)}: float32, one text{kept}")]
+
+    def figure(self) -> Figure:
+        return parameters(self.of.parts)
+
+    def __repr__(self) -> str:
+        return f"<Description: {self.name}, {self.parameters:,} parameters; .text() prints it>"
+
+    def _repr_html_(self) -> str:
+        return Table((self.name, ""), self.totals()).html()
 
     def distributed(self, world: int) -> PerProcess:
         """What each of `world` processes holds and sends while it trains."""
@@ -73,11 +134,23 @@ class Description:
         return self.of.inference_bytes(self.context or 0)
 
 
-def describe(name: str, assignments: Sequence[str] = (), progress: Progress = silent) -> Description:
-    """The preset, the recipe of that name or file, or the run folder; the first that exists.
+@shows_progress
+def describe(
+    of: str | Path | Recipe | Run[Any], assignments: Sequence[str] = (), progress: Progress | bool = True
+) -> Description:
+    """Count the parameters, FLOPs and memory of a model; no weights are allocated.
 
-    `assignments` change settings of a preset or recipe: ["model.depth=2"]. The data of a recipe are read, because its vocabulary
-    is learned from them."""
+    `of` is a preset such as "gpt3", a recipe (its name, its file or a Recipe), or a run (loaded, or its folder); of a name, the
+    first of these that exists. `assignments` change settings of a preset or recipe: ["model.depth=2"]. The data of a recipe are
+    read, because its vocabulary is learned from them."""
+    progress = followed(progress)
+    if isinstance(of, Run) and of.path is None:  # a public model
+        with torch.device("meta"), Uninitialised():
+            network = of.recipe.task.network(of.source_tokenizer.vocab, of.tokenizer.vocab)
+        return _of_recipe(of.recipe.summary, of.recipe, network)
+    if isinstance(of, Recipe):
+        return describe_recipe("recipe", compose(to_table(of), assignments) if assignments else of, progress)
+    name = str(of.path if isinstance(of, Run) else of)
     if name in PRESETS:
         return _of_preset(name, varied(preset(name), assignments, _note) if assignments else preset(name))
     path = Path(name)

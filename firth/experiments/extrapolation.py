@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.api import Recipe, Watcher, find_recipe, load, train_recipe
+from firth.api import Recipe, Watcher, find_recipe, train_recipe
 from firth.config import split_assignment
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.evaluation.by_position import loss_by_position
@@ -146,8 +146,7 @@ def with_position(recipe: Recipe, kind: str) -> Recipe:
 
 def _train(recipe: Recipe, kind: str, folder: Path, watching: Watching) -> LanguageModelRun:
     with watching(kind) as watcher:
-        run = train_recipe(with_position(recipe, kind), folder, resume=True, watcher=watcher)
-    return load(run.path, recipe.training.device, kind=LanguageModelRun)
+        return train_recipe(with_position(recipe, kind), folder, resume=True, watcher=watcher).expect(LanguageModelRun)
 
 
 @contextlib.contextmanager

@@ -7,17 +7,17 @@ same number of steps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Watcher, train_recipe
-from firth.api.training import as_recipe
+from firth.api.training import as_recipe, train_into, watching
 from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.training import Against, Log, training_curves
+from firth.progress import Progress
+from firth.text import running_text
 from firth.training import log
 
 KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")
@@ -27,6 +27,8 @@ _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
 
 @dataclass(frozen=True)
 class Learning:
+    """The logs of models that learned the same text. `.figures()` draws their losses, `.text()` is the table."""
+
     logs: Mapping[str, Log]  # of each kind of model
 
     def figures(self) -> dict[str, Figure]:
@@ -72,21 +74,22 @@ class Learning:
 
 
 def learning(
-    out: Path,
-    steps: int,
+    out: str | Path,
+    steps: int = 300,
     kinds: Sequence[str] = KINDS,
-    watching: Callable[[str], AbstractContextManager[Watcher]] | None = None,
-    data: Mapping[str, Any] | None = None,
+    data: str | Path = "docs",
+    progress: Progress | bool = True,
 ) -> Learning:
-    """Train each kind for `steps` steps into out/KIND. `data` replaces the [data] of the recipes."""
+    """Train models of equal size for `steps` steps, each into out/KIND. `data` is a text file or a named data set."""
     if steps < _VALIDATIONS:
         raise ConfigError(f"steps is {steps}; expected at least {_VALIDATIONS}")
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f'there is no model "{kind}" to compare; choose from {", ".join(KINDS)}')
-    logs = {}
+    logs, source = {}, running_text(str(data))
+    table = {"path": source.path} if source.name is None else {"name": source.name}
     for kind in kinds:
-        recipe = as_recipe(f"docs-char-{kind}", {"data": data} if data else {})
+        recipe = as_recipe(f"docs-char-{kind}", {"data": table})
         training = dataclasses.replace(
             recipe.training,
             steps=steps,
@@ -95,10 +98,7 @@ def learning(
             evaluate_every=steps // _VALIDATIONS,
         )
         recipe = dataclasses.replace(recipe, training=training, expected=None)
-        if watching is None:
-            folder = train_recipe(recipe, out / kind)
-        else:
-            with watching(kind) as watcher:
-                folder = train_recipe(recipe, out / kind, watcher=watcher)
+        with watching(progress, kind) as watcher:
+            folder = train_into(recipe, Path(out) / kind, watcher=watcher)
         logs[kind] = log.read(folder.log)
     return Learning(logs)

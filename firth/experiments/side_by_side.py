@@ -14,7 +14,8 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from firth.api import Recipe, Watcher, train_recipe
+from firth.api import Recipe, Watcher
+from firth.api.training import train_into
 from firth.text.parallel import cores
 
 _Report = tuple[str, int, int] | None  # what, done, total; None ends the reports
@@ -28,7 +29,7 @@ def train_side_by_side(runs: Mapping[str, tuple[Recipe, Path]], watcher: Watcher
     workers = min(cores(), len(runs))
     if workers == 1:
         for name, (recipe, out) in runs.items():
-            train_recipe(recipe, out, watcher=_steps_as_work(name, recipe, watcher))
+            train_into(recipe, out, watcher=_steps_as_work(name, recipe, watcher))
         return
     spawning = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads, which then do nothing
     reports: Queue[_Report] = spawning.Queue()
@@ -71,7 +72,7 @@ def _begin(reports: Queue[_Report], ended: Event, threads: int) -> None:
 
 
 def _train(name: str, recipe: Recipe, out: Path) -> None:
-    train_recipe(recipe, out, watcher=_steps_as_work(name, recipe, Watcher(work=_report)))
+    train_into(recipe, out, watcher=_steps_as_work(name, recipe, Watcher(work=_report)))
 
 
 def _report(what: str, done: int, total: int) -> None:
@@ -82,4 +83,4 @@ def _report(what: str, done: int, total: int) -> None:
 
 def _steps_as_work(name: str, recipe: Recipe, watcher: Watcher) -> Watcher:
     steps = recipe.training.steps
-    return Watcher(step=lambda report: watcher.work(name, report.step.step, steps), notice=watcher.notice)
+    return Watcher(step=lambda report: watcher.work(name, report.step, steps), notice=watcher.notice)

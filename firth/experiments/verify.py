@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Expected, Watcher, find_recipe, load, train_recipe
+from firth.api import Expected, Recipe, find_recipe, train_recipe
+from firth.api.training import watching
 from firth.errors import ConfigError
+from firth.progress import Progress
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run
 
@@ -28,18 +30,36 @@ class Verdict:
     measured_random: float | None  # by this run over random batches, if the recipe asks for them
     expected_random: float | None
 
+    def text(self) -> str:
+        """The verdict as `firth verify` prints it."""
+        word = "passed" if self.passed else "FAILED"
+        lines = [
+            f"{word}: {self.recipe} reached {self.metric} {self.measured:.4f} on the {self.split} split",
+            f"expected {self.expected} ± {self.tolerance}",
+        ]
+        if self.measured_random is not None:
+            before = f", expected {self.expected_random}" if self.expected_random is not None else ""
+            lines.append(f"over random batches {self.measured_random:.4f}{before}")
+        if self.same_text is False:
+            lines.append("the text differs from the one that was measured (other versions of Python, numpy or torch)")
+        if self.published is not None:
+            lines.append(f"published {self.published}, a gap of {self.gap:+.4f}")
+        return "\n".join(lines)
 
-def verify(name: str, watcher: Watcher) -> Verdict:
-    """A new run passes if it is within `tolerance` of the recipe's `measured`. A result that is better by more than that also
+
+def verify(recipe: str | Path | Recipe, progress: Progress | bool = True) -> Verdict:
+    """Train `recipe` (the name of a shipped one, a TOML file or a Recipe) from scratch, and compare its result with [expected].
+
+    The new run passes if it is within `tolerance` of the recipe's `measured`. A result that is better by more than that also
     fails, because then the recorded one is no longer true."""
-    recipe = find_recipe(name)
+    name = "this recipe" if isinstance(recipe, Recipe) else str(recipe)
+    recipe = recipe if isinstance(recipe, Recipe) else find_recipe(name)
     expected = recipe.expected
     if expected is None or expected.measured is None:
         raise ConfigError(f'recipe "{name}" has no [expected] measured value to verify; use `firth train {name} --out RUN`')
-    with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder:
-        run = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
-        model = load(run.path, recipe.training.device)
-        result = _measured(model, expected, watcher)
+    with tempfile.TemporaryDirectory(prefix="firth-verify-") as folder, watching(progress) as watcher:
+        model = train_recipe(recipe, Path(folder) / "run", watcher=watcher)
+        result = _measured(model, expected, watcher.work)
     value = result[expected.metric]
     if not isinstance(value, float):
         raise ConfigError(f'recipe "{name}" expects {expected.metric}, which is not defined for its tokenizer')
@@ -59,12 +79,12 @@ def verify(name: str, watcher: Watcher) -> Verdict:
     )
 
 
-def _measured(model: Run[Any], expected: Expected, watcher: Watcher) -> dict[str, Any]:
+def _measured(model: Run[Any], expected: Expected, progress: Progress) -> dict[str, Any]:
     """The run's metrics on its own data, or on the WiC sentence pairs for wic_accuracy."""
     if expected.metric == "wic_accuracy":
-        found = model.wic(progress=watcher.work)
+        found = model.wic(progress=progress)
         return {"wic_accuracy": found["accuracy"], "split": found["split"]}
     if expected.random_batches is not None:
         language = model.expect(LanguageModelRun)
-        return language.evaluate(progress=watcher.work, split=expected.split, random_batches=expected.random_batches)
-    return model.evaluate(progress=watcher.work, split=expected.split)
+        return language.evaluate(progress=progress, split=expected.split, random_batches=expected.random_batches)
+    return model.evaluate(progress=progress, split=expected.split)

@@ -45,6 +45,7 @@ Array = npt.NDArray[np.float64]
 Kind = CellKind | Literal["transformer"]
 MOST_TOKENS = 4096  # every step is kept in memory for the backward pass
 TRANSFORMER: Kind = "transformer"
+_SHOWN = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)  # distances in the table
 
 
 def model_kinds() -> tuple[Kind, ...]:
@@ -86,6 +87,26 @@ class Flow(Drawn):
         return "\n".join([*lines, f"norm over all parameters: {self.gradient:.3e}"])
 
 
+class Flows(dict[str, Flow]):
+    """The flow in each kind of model, by its name. `.figure()` draws it, `.text()` prints it."""
+
+    def figure(self) -> Figure:
+        return flows_figure(self)
+
+    def text(self) -> str:
+        """Norms at some distances, as shares of that at distance 0."""
+        lines = [f"{'distance':>8}" + "".join(f"{name:>13}" for name in self)]
+        for n in (n for n in _SHOWN if n < max(len(one.state) for one in self.values())):
+            lines.append(f"{n:>8}" + "".join(f"{one.state[n] / (one.state[0] or 1):>13.2e}" for one in self.values()))
+        return "\n".join([*lines, f"{'‖∂θ‖':>8}" + "".join(f"{one.gradient:>13.2e}" for one in self.values())])
+
+    def __repr__(self) -> str:
+        return f"<Flows: {', '.join(self)}; .figure() draws them, .text() prints them>"
+
+    def _repr_html_(self) -> str:
+        return self.figure()._repr_html_()
+
+
 def flow(network: LanguageModel, ids: npt.NDArray[np.int64], tokens: Sequence[str]) -> Flow:
     """The gradients of the last token's loss, predicted from all tokens before it."""
     if len(ids) < 2:
@@ -106,18 +127,20 @@ def compare_flow(
     vocab: int = 32,
     texts: int = 8,
     gain: float = 1.0,
+    clip: float | None = None,
     seed: int = 0,
-) -> dict[str, Flow]:
+) -> Flows:
     """The mean norms over random texts, for untrained models of about `size` parameters each. `gain` multiplies every U, the
-    matrices from hidden state to hidden state: above 1 an RNN's gradient may explode."""
+    matrices from hidden state to hidden state: above 1 an RNN's gradient may explode. `clip` limits the gradient's norm."""
     generator = torch.Generator().manual_seed(seed)
     token_BT = torch.randint(vocab, (texts, length + 1), generator=generator)
-    found = {}
+    flows = Flows()
     for kind in kinds or model_kinds():
         network = fresh(kind, size, vocab, length, gain, seed)
         state, embedding, gradient = _norms(network.double().eval(), token_BT)
-        found[str(kind)] = Flow(("",) * length, state.mean(0)[::-1], embedding.mean(0)[::-1], gradient)
-    return found
+        one = Flow(("",) * length, state.mean(0)[::-1], embedding.mean(0)[::-1], gradient)
+        flows[str(kind)] = one if clip is None else one.clipped(clip)
+    return flows
 
 
 def flows_figure(flows: Mapping[str, Flow]) -> Figure:

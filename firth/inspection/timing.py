@@ -18,6 +18,7 @@ from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
 from firth.progress import Progress, silent
+from firth.progress.display import followed, shows_progress
 
 _LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
 _MOST_CALLS = 64
@@ -67,6 +68,7 @@ def timed(
     return Costs(tuple(found), n, d)
 
 
+@shows_progress
 @_one_core()
 @torch.inference_mode()
 def measured(
@@ -78,12 +80,12 @@ def measured(
     seconds: float = 0.5,
     rounds: int = 3,
     device: torch.device | str = "cpu",
-    progress: Progress = silent,
+    progress: Progress | bool = True,
 ) -> Costs:
     """Time every layer at lengths that double from 64 with width d, and at widths that double from 32 with length n, until its
     exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. The time of a
     size is the best of `rounds`."""
-    where = torch.device(device)
+    where, progress = torch.device(device), followed(progress)
     axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
     found: list[Timing] = []
     for number, layer in enumerate(layers()):

@@ -71,12 +71,12 @@ class Display:
 
     def step(self, seen: Any) -> None:
         """A firth.training.trainer.StepReport."""
-        step, now = seen.step, time.monotonic()
+        now = time.monotonic()
         if math.isnan(seen.loss):  # a GPU is still at its first step
             return
         self.count += 1
         self.loss += max(1 / self.count, 1 / max(1, min(_SMOOTH, self.steps // 10))) * (seen.loss - self.loss)
-        if seen.valid is None and step.step < self.steps and self.looks and now - self.last_look < _LOOK_EVERY:
+        if seen.valid is None and seen.step < self.steps and self.looks and now - self.last_look < _LOOK_EVERY:
             return
         self.last_look, self.looks = now, self.looks + 1
         tokens, seconds = self.seen
@@ -86,9 +86,9 @@ class Display:
         if seen.valid is not None:
             self.valid = f"  held-out {self.headline(seen.valid)}"
         facts = f"loss {self.loss:.3f}{self.valid}  {self.tokens / self.seconds:,.0f} tokens/s"
-        self._show(self.label, step.step, self.steps, facts)
-        line = f"{self.label} {step.step}/{self.steps}  {facts}  {self._left(step.step)} left"
-        self._plain(line, always=step.step == self.steps)
+        self._show(self.label, seen.step, self.steps, facts)
+        line = f"{self.label} {seen.step}/{self.steps}  {facts}  {self._left(seen.step)} left"
+        self._plain(line, always=seen.step == self.steps)
 
     def _show(self, what: str, done: int, total: int, facts: str = "") -> None:
         if self.screen is None and time.monotonic() >= self.visible_from:

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from firth.inspection.predictions import Predictions
 from firth.inspection.senses import Senses
 from firth.inspection.states import States, states
 from firth.inspection.walk import Walk, walk
+from firth.interop.formats.gguf_quantised import GGUFQuantisation
 from firth.layers.quantised import Quantisation
 from firth.models import Network
+from firth.models.precision import Precision
 from firth.models.quantisation import Quantised, quantise
-from firth.progress import Progress
+from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
-from firth.tasks.abilities import contextual_vectors
+from firth.tasks.abilities import contextual_vectors, exporting
 from firth.tasks.abilities.contextual_vectors import Array, Pooling, TextEncoder, TextPool
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -32,6 +34,8 @@ from firth.tasks.ability import ABILITIES, EMBED, PREDICT, Ability, WrongTask
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import SPECIAL, AnyTask
 from firth.text import Tokenizer
+from firth.training.config import Device
+from firth.training.loop import device_for
 
 Given = int | float | str | Sequence[str] | None  # the value of a setting of [decoding]; None: not given
 N = TypeVar("N", bound=Network)
@@ -52,8 +56,37 @@ class Run(ABC, Generic[N]):
 
     def quantise(self, kind: Quantisation) -> None:
         """Round the weights to int8 or int4, in place: less memory, and fewer bytes to read for each token. `self.quantised` then
-        tells how many. Such a model has no gradients and cannot be moved to another device."""
+        tells how many. Such a model has no gradients and can neither be moved to another device nor exported."""
         self.quantised = quantise(self.network, kind)
+
+    def to(self, device: Device) -> Self:
+        """Move the run to "cpu", "cuda", "mps" or "auto" (a GPU if there is one), in place; returns the run itself."""
+        where = device_for(device)
+        if self.quantised is not None and where != self.device:
+            raise ConfigError(f"quantised weights cannot be moved. Load the run again, on {where}.")
+        self.network.to(where)
+        self.device = next(self.network.parameters()).device
+        return self
+
+    def export(
+        self,
+        out: str | Path,
+        format: str = "hf",
+        *,
+        license: str = "unknown",
+        dtype: Precision | None = None,
+        quantise: GGUFQuantisation | None = None,
+        progress: Progress = silent,
+    ) -> Path:
+        """Write the run into the new folder `out` for other tools, and return that folder. A run that a format cannot express is
+        refused with the reason.
+
+        `format`: "hf" (Hugging Face: `transformers` computes the same logits), "onnx", "safetensors", "gguf" or "ctranslate2".
+        `license` goes into the model card. `dtype` is the type of the written weights, by default their own. `quantise`
+        the matrices of a GGUF file: "q8_0", "q4_0" or "q4_k_m"."""
+        return exporting.export(
+            self, Path(out), format=format, license=license, dtype=dtype, quantise=quantise, progress=progress
+        )
 
     def __repr__(self) -> str:
         facts = self._facts()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +137,26 @@ def held(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # there is a run in them by now, unless there was an error
             for place in created:
                 place.rmdir()
+
+
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes `path` at the end; on an error nothing is left of it."""
+    RunFolder.expect_room(path)
+    with files.writing(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=files.TEMPORARY, dir=path.absolute().parent))
+    try:
+        yield temporary
+        with files.writing(path):
+            temporary.chmod(0o755)
+            if path.exists():
+                path.rmdir()
+            temporary.rename(path)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}. Choose another folder.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _holds_something(path: Path) -> bool:

@@ -200,6 +200,6 @@ def device_for(name: Device) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available[name]:
-        raise ConfigError(f'training.device is "{name}", but torch finds no such device; use training.device=cpu')
+    if not available.get(name):
+        raise ConfigError(f'device is "{name}", but torch finds no such device. Choose cpu.')
     return torch.device(name, ranks().local) if name == "cuda" and ranks().world > 1 else torch.device(name)

@@ -26,10 +26,11 @@ Evaluate = Callable[[Network], dict[str, Any]]  # validation metrics; must inclu
 
 @dataclass(frozen=True)
 class StepReport:
-    """Passed to `watch` after each step."""
+    """The record of a training step, passed to `on_step` after it."""
 
-    step: Step
-    loss: float  # of this step, or on a GPU of the previous one: reading step.loss would wait for the device
+    step: int  # steps finished, this one included
+    loss: float  # of this step, or on a GPU of the previous one: reading this step's own would wait for the device
+    rate: float  # learning rate
     tokens: int  # so far
     seconds: float  # training time so far, without evaluation and saving
     valid: dict[str, Any] | None  # validation metrics, if this step was evaluated
@@ -42,7 +43,7 @@ def train(
     folder: RunFolder,
     *,
     evaluate: Evaluate | None,
-    watch: Callable[[StepReport], None],
+    watch: Callable[[StepReport], object],
 ) -> None:
     """Train to the last step, or until validation stops improving. On a stop request, save and raise Interrupted."""
     if _exhausted(training, config):
@@ -77,7 +78,7 @@ def train(
                 if saving:
                     log.sync()
                     saver.save(training)
-                watch(StepReport(step, training.guard.known_loss, training.tokens, training.seconds, valid))
+                watch(StepReport(step.step, training.guard.known_loss, step.rate, training.tokens, training.seconds, valid))
                 if stopping and not last:
                     raise _interrupted(step.step, config.steps, stop.signal)
                 if _exhausted(training, config):

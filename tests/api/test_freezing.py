@@ -17,6 +17,7 @@ from torch import Tensor
 from firth import files
 from firth.api import Watcher, compose, load, train_recipe
 from firth.api.recipe import Recipe
+from firth.api.training import train_into
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
 from firth.tasks.classification import ClassifierRun
@@ -57,7 +58,7 @@ def test_frozen_weights_stay_as_they_are_to_the_bit_and_have_no_optimiser_state(
     def begin(training: Training, recipe: Recipe) -> None:
         before.update({name: weight.clone() for name, weight in training.model.state_dict().items()})
 
-    run = train_recipe(made, tmp_path / "run", watcher=Watcher(begin=begin))
+    run = train_into(made, tmp_path / "run", watcher=Watcher(begin=begin))
     after = load(run.path).network.state_dict()
     frozen = {name for name in before if name.startswith(tuple(prefixes))}
     assert frozen

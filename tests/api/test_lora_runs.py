@@ -180,7 +180,7 @@ def test_describe_says_how_many_parameters_train(firth: Firth, masked: Path, tmp
     assert by_hand == 2 * 2 * 2 * (8 + 8) + 8 * 2 + 2, "two layers, query and value, A and B of rank 2; the readout"
     for name in (tmp_path / "run", tmp_path / "run" / "recipe.toml"):
         assert json.loads(firth("describe", name, "--json").out)["trained"] == by_hand
-    assert f"trained             {by_hand}: LoRA adapters, and layers that are new" in firth("describe", tmp_path / "run").out
+    assert f"trained             {by_hand}: LoRA adapters and new layers" in firth("describe", tmp_path / "run").out
     assert json.loads(firth("describe", masked, "--json").out)["trained"] is None
 
 

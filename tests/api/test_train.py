@@ -17,6 +17,7 @@ from firth.tasks.classification import ClassifierRun
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run, WrongTask
 from firth.training import log
+from firth.training.trainer import StepReport
 
 SHORT = {"steps": 3, "log_every": 1, "device": "cpu"}
 
@@ -63,6 +64,17 @@ def test_progress_is_told_of_the_data_and_of_every_step(tmp_path: Path) -> None:
     assert [done for what, done, total in told if what == "training"] == [0, 1, 2, 3]
     assert {total for what, _, total in told if what == "training"} == {3}
     assert any(what != "training" for what, _, _ in told)
+
+
+def test_on_step_is_called_with_each_record_and_both_ways_to_train_return_the_run(tmp_path: Path) -> None:
+    seen: list[StepReport] = []
+    table = recipe_table() | {"training": recipe_table()["training"] | SHORT}
+    run = firth.train(table, tmp_path / "run", on_step=seen.append)
+    assert [(record.step, record.loss) for record in seen] == list(enumerate(losses(run, tmp_path / "run"), 1))
+    assert seen[-1].valid is not None
+    same = firth.train_recipe(compose(table), tmp_path / "same")
+    assert type(same) is type(run)
+    assert same.score(["the list"]) == run.score(["the list"])
 
 
 def test_an_unknown_table_or_setting_is_refused(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_run_goes_on_when_it_is_given_more_steps(tmp_path: Path) -> None:
     train_recipe(tiny(steps=4, schedule="constant", valid=0.0), tmp_path / "run")
     done: list[int] = []
     more = tiny(steps=9, schedule="constant", valid=0.0)
-    train_recipe(more, tmp_path / "run", resume=True, watcher=watching(lambda training, seen: done.append(seen.step.step)))
+    train_recipe(more, tmp_path / "run", resume=True, watcher=watching(lambda training, seen: done.append(seen.step)))
     assert done == [5, 6, 7, 8, 9]
     assert_identical(outcome(tmp_path / "run"), expected)
     assert "steps = 9" in (tmp_path / "run" / "recipe.toml").read_text()

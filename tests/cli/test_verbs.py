@@ -258,12 +258,6 @@ def test_a_recipe_that_promises_nothing_cannot_be_verified(firth: Firth, tmp_pat
     assert "has no [expected] measured value to verify" in answer.err
 
 
-def test_hello_keeps_its_promise(firth: Firth) -> None:
-    answer = firth("verify", "hello", "--json")
-    assert answer.code == 0, answer.err
-    assert json.loads(answer.out)["passed"] is True
-
-
 def test_version_and_help(firth: Firth) -> None:
     assert firth("--version").out == f"firth {__version__}\n"
     text = firth("--help").out

@@ -119,7 +119,7 @@ class Enough(Exception):
 
 
 def _stop(training: Any, seen: Any) -> None:
-    if seen.step.step >= 3:
+    if seen.step >= 3:
         raise Enough
 
 

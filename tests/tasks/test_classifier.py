@@ -148,7 +148,7 @@ def test_pieces_of_a_batch_give_the_same_as_the_whole(tmp_path: Path) -> None:
     for pieces in (1, 4):
         losses.append([])
         recipe = compose(classifier_table(path, steps=5, accumulate=pieces), ["model.dropout=0.0"])
-        watcher = watching(lambda training, seen: losses[-1].append(seen.step.loss))
+        watcher = watching(lambda training, seen: losses[-1].append(seen.loss))
         train_recipe(recipe, tmp_path / str(pieces), watcher=watcher)
     assert np.allclose(losses[0], losses[1], rtol=1e-5)
 

@@ -252,7 +252,6 @@ def test_the_source_of_a_translator_is_measured_where_it_begins_later(numbers: R
 def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tomli_w import dumps
 
-    from firth.api import Watcher
     from firth.experiments.verify import verify
     from firth.tasks.abilities import contextual_vectors as embedding
     from firth.text.datasets.wic import read_wic
@@ -266,7 +265,7 @@ def test_verify_can_measure_what_a_masked_run_knows_of_senses(tmp_path: Path, mo
     }
     recipe = tmp_path / "r.toml"
     recipe.write_text(dumps(table), encoding="utf-8")
-    verdict = verify(str(recipe), Watcher())
+    verdict = verify(str(recipe), progress=False)
     model = load(train_recipe(compose(table), tmp_path / "run").path)
     assert (verdict.metric, verdict.split, verdict.measured) == ("wic_accuracy", "valid", model.wic(folder)["accuracy"])
     with pytest.raises(ConfigError, match='expected\\.metric is "wic_accuracy", which is measured on wic\'s'):

@@ -12,6 +12,7 @@ from in_context_tables import linear_table, swap_table
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
 from firth.api import compose, load, train_recipe
+from firth.api.training import train_into
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
 from firth.models import size_of
@@ -84,7 +85,7 @@ def test_a_stopped_run_goes_on_to_the_bit(name: str, kind: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_validation_is_that_of_evaluate_and_chooses_by_the_loss(name: str, tmp_path: Path) -> None:
-    folder = train_recipe(compose(TABLES[name]()), tmp_path / "run")
+    folder = train_into(compose(TABLES[name]()), tmp_path / "run")
     (line,) = [line for line in read_log(folder.log) if "valid" in line]
     found = load(folder.path).evaluate(split="valid")
     assert line["valid"] == pytest.approx({key: found[key] for key in line["valid"]}, rel=1e-5)

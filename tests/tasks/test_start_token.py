@@ -14,6 +14,7 @@ from tiny_runs import assert_identical, outcome, undisturbed
 
 import firth
 from firth.api import compose, train_recipe
+from firth.api.training import train_into
 from firth.errors import ConfigError
 from firth.text.batches.windows import Streams, Windows
 
@@ -106,7 +107,7 @@ def test_a_run_from_before_there_was_a_start_token_resumes_without_one(tmp_path:
 
 def test_a_new_run_over_one_text_has_a_start_token_and_keeps_it(tmp_path: Path) -> None:
     recipe = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2}})
-    folder = train_recipe(recipe, tmp_path / "run")
+    folder = train_into(recipe, tmp_path / "run")
     run: Any = firth.load(folder.path, "cpu")
     assert [run.tokenizer.token(id) for id in range(run.tokenizer.vocab)] == ["a", "b", "<start>"]
     assert run.score(["ab"])[0].tokens == 2

@@ -50,7 +50,7 @@ def train(job: dict[str, Any], folder: Path) -> None:
     began = time.process_time()
     losses: list[float] = []
     said: list[str] = []
-    watcher = Watcher(step=lambda seen: losses.append(seen.step.loss), notice=said.append)
+    watcher = Watcher(step=lambda seen: losses.append(seen.loss), notice=said.append)
     train_recipe(compose(job["table"]), folder / job.get("run", job["name"]), resume=job.get("resume", False), watcher=watcher)
     if int(os.environ["RANK"]) == 0:
         found = {"losses": losses, "said": said, "seconds": time.process_time() - began}

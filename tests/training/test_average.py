@@ -10,6 +10,7 @@ from tiny_runs import assert_identical, outcome, stopping_at, tiny, undisturbed,
 
 from firth import files
 from firth.api import load, train_recipe
+from firth.api.training import train_into
 from firth.errors import ConfigError, Interrupted
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training
@@ -65,7 +66,7 @@ def test_a_resumed_run_goes_on_with_its_mean_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_a_run_without_its_weights_is_read_from_a_checkpoints_mean(tmp_path: Path) -> None:
-    run = train_recipe(tiny("gru", **{**SETTINGS, "evaluate_every": 0}), tmp_path / "run")  # type: ignore[arg-type]
+    run = train_into(tiny("gru", **{**SETTINGS, "evaluate_every": 0}), tmp_path / "run")  # type: ignore[arg-type]
     saved = load(run.path, "cpu").network.state_dict()
     run.model.unlink()
     again = load(run.path, "cpu").network.state_dict()

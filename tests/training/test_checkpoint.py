@@ -16,6 +16,7 @@ from torch import Tensor
 
 from firth import files
 from firth.api import load, train_recipe
+from firth.api.training import train_into
 from firth.errors import Interrupted, RunError
 from firth.training import checkpoint
 from firth.training.folder import FORMAT, RunFolder
@@ -86,7 +87,7 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(
     damage(saved(run, 5))
     notices: list[str] = []
     first: list[int] = []
-    watcher = watching(lambda training, seen: first.append(seen.step.step), notices.append)
+    watcher = watching(lambda training, seen: first.append(seen.step), notices.append)
     train_recipe(RECIPE, run, resume=True, watcher=watcher)
     assert len(notices) == 1
     named = re.escape(str(saved(run, 5)))
@@ -237,7 +238,7 @@ def judged(losses: list[float], folder: Path, **settings: Any) -> tuple[dict[int
     after: dict[int, dict[str, Tensor]] = {}
 
     def keep_weights(training: Training, seen: StepReport) -> None:
-        after[seen.step.step] = {name: tensor.clone() for name, tensor in training.model.state_dict().items()}
+        after[seen.step] = {name: tensor.clone() for name, tensor in training.model.state_dict().items()}
 
     def metrics(training: Training, *_: Any) -> dict[str, Any]:
         return {"loss": losses[training.step - 1], "bits_per_character": None, "perplexity": 1.0}
@@ -245,7 +246,7 @@ def judged(losses: list[float], folder: Path, **settings: Any) -> tuple[dict[int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api, "_metrics", metrics)
         recipe = tiny(steps=len(losses), evaluate_every=1, checkpoint_every=2, **settings)
-        return after, train_recipe(recipe, folder, resume=True, watcher=watching(keep_weights))
+        return after, train_into(recipe, folder, resume=True, watcher=watching(keep_weights))
 
 
 def weights_of(path: Path) -> dict[str, Tensor]:
@@ -266,7 +267,7 @@ def test_the_weights_of_a_run_are_those_of_its_best_evaluation_the_first_of_equa
 
 
 def test_without_held_out_text_the_newest_weights_stand_for_the_run(tmp_path: Path) -> None:
-    folder = train_recipe(tiny(valid=0.0, checkpoint_every=4), tmp_path / "run")
+    folder = train_into(tiny(valid=0.0, checkpoint_every=4), tmp_path / "run")
     tensors, metadata = files.load_tensors(folder.model)
     assert metadata["step"] == "6"
     assert_identical(tensors, weights_of(saved(folder.path, 6)))

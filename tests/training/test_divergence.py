@@ -23,7 +23,7 @@ from firth.training.trainer import StepReport
 
 def poisoning(at: int, value: float) -> Callable[[Training, StepReport], None]:
     def poison(training: Training, seen: StepReport) -> None:
-        if seen.step.step == at:
+        if seen.step == at:
             with torch.no_grad():
                 next(training.model.parameters())[:] = value
 

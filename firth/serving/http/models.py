@@ -24,8 +24,8 @@ from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run
 
 if TYPE_CHECKING:
-    from firth.api.importing import Precision
     from firth.layers.quantised import Quantisation
+    from firth.models.precision import Precision
     from firth.training.config import Device
 
 _NAME = re.compile(r"[\w.+@:-]+")

@@ -1,34 +1,48 @@
-"""Export models for other tools."""
+"""Export a run for other tools."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from firth.api.importing import Precision, appearing
-from firth.api.loading import load
-from firth.api.recipe import Recipe
 from firth.config import to_table
 from firth.decoding.foreign import to_generation_config
-from firth.errors import ConfigError
+from firth.errors import ConfigError, option
 from firth.interop.formats.formats import FORMATS
 from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantisation
 from firth.interop.formats.model_card import Card
 from firth.interop.formats.outgoing import Outgoing
-from firth.models import TransformerDecoder
+from firth.models import Network, TransformerDecoder
+from firth.models.precision import DTYPES, Precision, check_precision
+from firth.models.quantisation import Quantised
 from firth.progress import Progress, silent
-from firth.tasks.classification import ClassifierRun
+from firth.tasks.task import AnyTask
 from firth.text import Tokenizer
 from firth.text.chat_template import MARKER_TEMPLATE
 from firth.training import log
-from firth.training.folder import RunFolder
+from firth.training.folder import RunFolder, appearing
 
 
-def export_model(
-    run: str | Path,
-    out: str | Path,
+class Exportable(Protocol):
+    """The parts of a run that an export reads."""
+
+    task: AnyTask
+    network: Any
+    tokenizer: Tokenizer
+    source_tokenizer: Tokenizer
+    path: Path | None
+    quantised: Quantised | None
+
+    @property
+    def recipe(self) -> Any: ...
+
+
+def export(
+    run: Exportable,
+    out: Path,
     *,
     format: str = "hf",
     license: str = "unknown",
@@ -36,15 +50,23 @@ def export_model(
     quantise: GGUFQuantisation | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Write a run, or a public model, into a new folder for other tools; `format` is one of FORMATS in formats/formats.py.
-    With "hf", `transformers` computes the same logits: AutoModelForCausalLM.from_pretrained(out).
+    """See Run.export."""
+    check_export(out, format, dtype, quantise)
+    outgoing = outgoing_run(run, out.resolve().name, license, dtype)
+    outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
+    with appearing(out) as folder:
+        FORMATS[format](outgoing, folder)
+    return out
 
-    A run that the format cannot express is refused with the reason. `license` goes into the model card. `dtype` is the type of
-    the written weights, by default that of the run. `quantise` the matrices of a GGUF file: "q8_0", "q4_0" or "q4_k_m"."""
+
+def check_export(out: Path, format: str, dtype: Precision | None, quantise: GGUFQuantisation | None) -> None:
+    """Refuse arguments of `export` that no run could be exported with."""
     if format not in FORMATS:
         raise ConfigError(f'unknown format "{format}"; choose one of: {", ".join(FORMATS)}')
-    if Path(out).suffix == f".{format}":
+    if out.suffix == f".{format}":
         raise ConfigError(f"{out} names a file, but export writes a folder with a model card. Remove .{format} from the name.")
+    if dtype is not None:
+        check_precision(dtype)
     if quantise is not None:
         check_quantisation(quantise)
         if format != "gguf":
@@ -53,35 +75,32 @@ def export_model(
             )
         if dtype is not None:
             raise ConfigError("dtype does not apply to quantised weights. Remove dtype or quantise.")
-    outgoing = outgoing_run(Path(run), Path(out).resolve().name, license, dtype)
-    outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
-    with appearing(Path(out)) as folder:
-        FORMATS[format](outgoing, folder)
-    return Path(out)
 
 
-def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
-    """The run in a folder, in the form that the export formats take."""
-    run = load(path, "cpu", dtype=dtype)
-    recipe = run.recipe
-    if isinstance(run, ClassifierRun) and (stored := run.threshold) is not None:
+def outgoing_run(run: Exportable, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
+    """The run in the form that the export formats take."""
+    if run.quantised is not None:
+        raise ConfigError(f"quantised weights cannot be exported. Load the run without {option('quantise')}.")
+    recipe, stored = run.recipe, getattr(run, "threshold", None)
+    if stored is not None:
         warnings.warn(
             f'no format holds the threshold of this run, {stored.threshold:.4g} for "{stored.label}". Apply it to what the '
             "exported model predicts.",
-            stacklevel=3,
+            stacklevel=4,
         )
-    pairs = isinstance(run.network, TransformerDecoder) and recipe.task.two_sides
+    network = _on_cpu(run.network, dtype)
+    pairs = isinstance(network, TransformerDecoder) and recipe.task.two_sides
     card = Card(
         name=name,
-        parameters=sum(parameter.numel() for parameter in run.network.parameters()),
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
         summary=recipe.summary,
         recipe=recipe.toml(),
         data=_data(recipe),
-        results=_results(path),
+        results=_results(run.path),
         license=license,
     )
     return Outgoing(
-        network=run.network,
+        network=network,
         model=recipe.model,
         objective=recipe.objective,
         is_a=run.task.is_a,
@@ -97,14 +116,22 @@ def outgoing_run(path: Path, name: str, license: str = "unknown", dtype: Precisi
     )
 
 
-def _chat_template(tokenizer: Tokenizer, recipe: Recipe) -> str | None:
+def _on_cpu(network: Network, dtype: Precision | None) -> Network:
+    """The network on the CPU, in that type: the same one if it already is."""
+    chosen = {one.dtype for one in network.parameters()} if dtype is None else {DTYPES[dtype]}
+    if all(one.device.type == "cpu" and one.dtype in chosen for one in network.parameters()):
+        return network
+    return copy.deepcopy(network).to("cpu", None if dtype is None else DTYPES[dtype])
+
+
+def _chat_template(tokenizer: Tokenizer, recipe: Any) -> str | None:
     """The template of a run that was trained with one, or of an imported model; or firth's own markers as a template."""
     own = getattr(recipe.objective, "template", None)
     given = own or tokenizer.settings.get("chat_template") or (MARKER_TEMPLATE if tokenizer.markers else None)
     return given if isinstance(given, str) else None
 
 
-def _data(recipe: Recipe) -> str:
+def _data(recipe: Any) -> str:
     data = recipe.data
     if recipe.imported is not None:
         return f"Imported from a checkpoint of {recipe.imported}; see there."
@@ -112,7 +139,7 @@ def _data(recipe: Recipe) -> str:
     return f"{source} (SHA-256 {data.sha256})" if data.sha256 else str(source)
 
 
-def _results(run: Path) -> dict[str, Any]:
+def _results(run: Path | None) -> dict[str, Any]:
     """The metrics of the last validation."""
-    found = [line["valid"] for line in log.read(RunFolder(run).log) if "valid" in line]
-    return dict(found[-1]) if found else {}
+    validations = [] if run is None else [line["valid"] for line in log.read(RunFolder(run).log) if "valid" in line]
+    return dict(validations[-1]) if validations else {}
