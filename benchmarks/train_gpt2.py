@@ -25,7 +25,7 @@ from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token
 from firth.text import prepare
-from firth.text.batches.windows import Batch, Windows
+from firth.text.batches.windows import TokenBatch, Windows
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.training import loop
 from firth.training.config import TrainingConfig
@@ -98,7 +98,7 @@ class Fixed:
     def __init__(self, batches: Windows) -> None:
         self.batch, self.position = batches.next(), 0
 
-    def next(self) -> Batch:
+    def next(self) -> TokenBatch:
         self.position += 1
         return self.batch
 

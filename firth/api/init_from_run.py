@@ -57,7 +57,7 @@ def train_kept_run(first: Recipe, folder: Path, train: Callable[[Recipe, Path, b
 
 
 @dataclass(frozen=True)
-class Origin:
+class StartingRun:
     """The recipe and weights that a run starts from."""
 
     recipe: Recipe
@@ -115,7 +115,7 @@ def can_start_from(init: str) -> bool:
     return RunFolder(path).exists() or (path.exists() and interop.is_model(path))
 
 
-def _opened(recipe: Recipe) -> Origin:
+def _opened(recipe: Recipe) -> StartingRun:
     path = Path(str(recipe.training.init))
     if not exists(path):
         raise RunError(
@@ -128,10 +128,10 @@ def _opened(recipe: Recipe) -> Origin:
     except RunError as error:
         raise RunError(f"training.init: {error.marked}") from error
     there = read_run_recipe(folder.recipe)
-    return Origin(there, read_tokenizers(folder, there), lambda notice: checkpoint.load_weights(folder, notice))
+    return StartingRun(there, read_tokenizers(folder, there), lambda notice: checkpoint.load_weights(folder, notice))
 
 
-def _foreign(path: Path) -> Origin:
+def _foreign(path: Path) -> StartingRun:
     foreign = interop.open_model(path)
     recipe, vocab = recipe_of(foreign), foreign.tokenizer.vocab
 
@@ -140,7 +140,7 @@ def _foreign(path: Path) -> Origin:
             network = recipe.task.network(vocab, vocab)
         return foreign.weights({name: tensor.shape for name, tensor in network.state_dict().items()})
 
-    return Origin(recipe, (foreign.source_tokenizer or foreign.tokenizer, foreign.tokenizer), weights)
+    return StartingRun(recipe, (foreign.source_tokenizer or foreign.tokenizer, foreign.tokenizer), weights)
 
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:

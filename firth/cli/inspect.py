@@ -33,7 +33,7 @@ _VIEWS_OF_OPTION: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class View:
+class TerminalView:
     """A view as text for the terminal, as figures for --save and as facts for --json."""
 
     text: str
@@ -152,7 +152,7 @@ def _default_view(model: Run[Any]) -> ViewName:
     return "attention" if any(isinstance(module, Attend) for module in model.network.modules()) else "states"
 
 
-def _view(model: Run[Any], what: str, options: Options) -> View:
+def _view(model: Run[Any], what: str, options: Options) -> TerminalView:
     match what:
         case "attention" | "lines" | "entropy" | "rollout":
             return _attention(model, what, options)
@@ -164,7 +164,7 @@ def _view(model: Run[Any], what: str, options: Options) -> View:
             return _flow(model, options)
 
 
-def _attention(model: Run[Any], what: str, options: Options) -> View:
+def _attention(model: Run[Any], what: str, options: Options) -> TerminalView:
     from firth.figures.alignment import alignment_text
 
     found = model.attention(options.text, target=options.target, context=options.context, part=options.part)
@@ -179,19 +179,19 @@ def _attention(model: Run[Any], what: str, options: Options) -> View:
         figure, R_TT = found.rollout_figure(last), found.rollout()[last]
         text = alignment_text(found.keys, found.queries, R_TT.tolist(), options.width)
         lead += " Rollout is the product of ½(A + I) over the layers."
-        return View(text, lambda: [figure], facts | {"rollout": R_TT.tolist()}, lead)
+        return TerminalView(text, lambda: [figure], facts | {"rollout": R_TT.tolist()}, lead)
     if what == "entropy" or (what == "attention" and layer is None and head is None):
         facts |= {"layers": [one + 1 for one in found.layers], "heads": found.heads, "entropy": found.entropy().tolist()}
         every = [found.entropy_figure] if what == "entropy" else [found.overview, found.entropy_figure]
-        return View(found.text(options.width), lambda: [draw() for draw in every], facts, lead)
+        return TerminalView(found.text(options.width), lambda: [draw() for draw in every], facts, lead)
     chosen = found.layers[-1] if layer is None else layer
     weights = found.weights(chosen, head).mean(0)
     draw = found.lines if what == "lines" else found.figure
     facts |= {"layer": chosen + 1, "head": None if head is None else head + 1, "weights": weights.tolist()}
-    return View(found.text(options.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
+    return TerminalView(found.text(options.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
 
 
-def _predictions(model: Run[Any], options: Options) -> View:
+def _predictions(model: Run[Any], options: Options) -> TerminalView:
     found = model.predictions(options.text, target=options.target, top=options.top or 5)
     tokens = zip(found.tokens, found.probability, found.rank, found.surprisal, found.entropy, found.top, strict=True)
     facts = [
@@ -206,10 +206,10 @@ def _predictions(model: Run[Any], options: Options) -> View:
         for token, p, rank, bits, spread, likely in tokens
     ]
     lead = "Darker tokens were less expected: surprisal is −log₂ p."
-    return View(found.text(options.width), lambda: [found.figure()], {"tokens": facts, "next": found.next}, lead)
+    return TerminalView(found.text(options.width), lambda: [found.figure()], {"tokens": facts, "next": found.next}, lead)
 
 
-def _states(model: Run[Any], options: Options) -> View:
+def _states(model: Run[Any], options: Options) -> TerminalView:
     found = model.states(options.text, target=options.target, context=options.context)
     _expect_index("layer", options.layer, range(len(found.levels)))
     number = -1 if options.layer is None else options.layer
@@ -225,10 +225,10 @@ def _states(model: Run[Any], options: Options) -> View:
         "most": level.most(32),
     }
     lead = "Each row is a unit; units that change most from token to token come first."
-    return View(text, lambda: [found.figure(number, gate) for gate in drawn], facts, lead)
+    return TerminalView(text, lambda: [found.figure(number, gate) for gate in drawn], facts, lead)
 
 
-def _flow(model: Run[Any], options: Options) -> View:
+def _flow(model: Run[Any], options: Options) -> TerminalView:
     from firth.tasks.next_token import LanguageModelRun
 
     found = model.expect(LanguageModelRun).flow(options.text)
@@ -243,4 +243,4 @@ def _flow(model: Run[Any], options: Options) -> View:
     if model.recipe.training.clip:
         drawn.append(found.clipped(model.recipe.training.clip))
         lead += " The second figure shows it clipped as in training, which lowers the curve but does not change its slope."
-    return View(found.text(options.width), lambda: [one.figure() for one in drawn], facts, lead)
+    return TerminalView(found.text(options.width), lambda: [one.figure() for one in drawn], facts, lead)

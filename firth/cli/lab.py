@@ -110,7 +110,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
     from firth.serving.lab.app import LIMITS, build, refusal
     from firth.serving.lab.streaming import warnings_as_notes
 
-    class Server(uvicorn.Server):
+    class LabServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             print(f"The lab is open at {address} (Ctrl-C closes it)", flush=True)
@@ -131,7 +131,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
     )
     try:
         with warnings_as_notes():
-            Server(config).run(sockets=[listener])
+            LabServer(config).run(sockets=[listener])
     except KeyboardInterrupt:  # some versions of uvicorn raise it after a clean shutdown by Ctrl-C
         pass
     finally:

@@ -20,7 +20,7 @@ from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import LanguageModel
 from firth.progress import Progress, silent
 from firth.text import TokenFile
-from firth.text.batches.windows import Batch, sweep, sweep_streams
+from firth.text.batches.windows import TokenBatch, sweep, sweep_streams
 from firth.training.distributed import all_added, all_merged, mine, ranks
 from firth.training.loop import precision
 
@@ -70,13 +70,13 @@ def perplexity(
     return Perplexity(loss, perplexity_of(loss), bits_per_character, tokens)
 
 
-def _own_streams(windows: Iterator[Batch], total: int, progress: Progress) -> Iterator[Batch]:
+def _own_streams(windows: Iterator[TokenBatch], total: int, progress: Progress) -> Iterator[TokenBatch]:
     """The streams of this process: a state is carried from window to window, so it is the rows that processes share."""
     done = 0
     for window in windows:
         rows = ranks().share(len(window.input_BT))
         if rows.stop > rows.start:
-            yield Batch(window.input_BT[rows], window.target_BT[rows], window.fresh)
+            yield TokenBatch(window.input_BT[rows], window.target_BT[rows], window.fresh)
         done += window.target_BT.size
         progress("evaluating", done, total)
 
@@ -120,7 +120,7 @@ def random_loss(
     return RandomLoss(math.fsum(losses) / batches, error, batches)
 
 
-def _random_windows(text: TokenFile, batches: int, batch: int, context: int, seed: int) -> Iterator[Batch]:
+def _random_windows(text: TokenFile, batches: int, batch: int, context: int, seed: int) -> Iterator[TokenBatch]:
     starts = text.count - context  # a window needs a target after its last token
     if starts < 1:
         raise DataError(
@@ -131,10 +131,10 @@ def _random_windows(text: TokenFile, batches: int, batch: int, context: int, see
     for _ in range(batches):
         start_B1 = torch.randint(starts, (batch, 1), generator=generator).numpy()
         token_BT = np.asarray(text.ids[start_B1 + np.arange(context + 1)], np.int64)
-        yield Batch(token_BT[:, :-1], token_BT[:, 1:], fresh=True)
+        yield TokenBatch(token_BT[:, :-1], token_BT[:, 1:], fresh=True)
 
 
-def total_nats(model: LanguageModel, windows: Iterable[Batch], dtype: str = "float32") -> tuple[float, int]:
+def total_nats(model: LanguageModel, windows: Iterable[TokenBatch], dtype: str = "float32") -> tuple[float, int]:
     """−Σ log p(target) over all windows, summed in float64, and the number of targets."""
     state: Any = None
     with inference(model) as device:

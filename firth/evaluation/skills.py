@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from firth.text.conversation import Asked
+from firth.text.conversation import QuestionFacts
 
 Measure = Callable[[Sequence[str], Sequence[str]], float]  # of hypotheses and references
 
@@ -45,21 +45,21 @@ def tag_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return right / total
 
 
-def by_skill(asked: Sequence[Asked], hypotheses: Sequence[str], references: Sequence[str]) -> tuple[SkillMeasures, ...]:
+def by_skill(asked: Sequence[QuestionFacts], hypotheses: Sequence[str], references: Sequence[str]) -> tuple[SkillMeasures, ...]:
     """The measures of each skill, by name."""
     names = [_ANY if one.skill is None else one.skill.name for one in asked]
     return tuple(_measures(name, asked, hypotheses, references, names) for name in sorted(set(names)))
 
 
 def _measures(
-    skill: str, asked: Sequence[Asked], hypotheses: Sequence[str], references: Sequence[str], names: Sequence[str]
+    skill: str, asked: Sequence[QuestionFacts], hypotheses: Sequence[str], references: Sequence[str], names: Sequence[str]
 ) -> SkillMeasures:
     metric = METRIC_OF.get(skill, EXACT)
     rows = [n for n, name in enumerate(names) if name == skill]
 
     own = _MEASURE_OF[metric]
 
-    def score(holds: Callable[[Asked], bool]) -> float | None:
+    def score(holds: Callable[[QuestionFacts], bool]) -> float | None:
         chosen = [n for n in rows if holds(asked[n])]
         return own([hypotheses[n] for n in chosen], [references[n] for n in chosen]) if chosen else None
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from firth.errors import DataError
 from firth.evaluation.rouge import rouge
 from firth.evaluation.skills import SkillMeasures, by_skill
-from firth.text.conversation import Asked
+from firth.text.conversation import QuestionFacts
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -79,7 +79,7 @@ def measures(
     language: str | None,
     sources: Sequence[str] = (),
     summaries: bool = False,
-    asked: Sequence[Asked] | None = None,
+    asked: Sequence[QuestionFacts] | None = None,
 ) -> TranslationMeasures:
     """One hypothesis, one reference and one source length per sentence; a hypothesis may be empty.
 

@@ -20,7 +20,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairCosines:
     """The cosine of each pair, by layer, and whether the sense is the same."""
 
     cosine: Mapping[int, Floats]  # layer → N
@@ -40,7 +40,7 @@ class WicMeasures:
     majority: float  # accuracy of always giving the more frequent answer of the training pairs
 
 
-def measure(train: Pairs, dev: Pairs) -> WicMeasures:
+def measure(train: PairCosines, dev: PairCosines) -> WicMeasures:
     """Layer 0 is the static baseline. The best layer above it is chosen, or layer 0 if there is no other."""
     fitted = {layer: best_threshold(cosine_N, train.same_N) for layer, cosine_N in train.cosine.items()}
     layer = max((n for n in fitted if n or len(fitted) == 1), key=lambda n: fitted[n][1])

@@ -52,7 +52,7 @@ class Result:
     date: str | None
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """A result as table cells; missing values are empty."""
 
     recipe: str
@@ -91,10 +91,10 @@ def result(name: str, recipe: Table) -> Result | None:
     )
 
 
-def row(result: Result) -> Row:
+def row(result: Result) -> ResultRow:
     metric, published, measured = result.metric.replace("_", " "), _cell(result.published), _cell(result.measured)
     gap = _gap(result.measured, result.published)
-    return Row(
+    return ResultRow(
         recipe=result.recipe,
         data=result.data,
         metric=f"{metric} ({result.split})" if result.split else metric,
@@ -137,7 +137,7 @@ def place(path: Path, table: str, begin: str = BEGIN, end: str = END) -> None:
     files.write_text(path, f"{before}{found}{table}{end}{after}")
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ResultRow) -> list[str]:
     measured = row.measured or "not yet"
     return [cell.replace("|", r"\|") for cell in row._replace(recipe=f"`{row.recipe}`", measured=measured)]
 

@@ -17,7 +17,7 @@ _COLOURS: dict[Outcome, str] = {"kept": COLOURS[0], "ended": COLOURS[2], "droppe
 _MARKS: dict[Outcome, str] = {"kept": "○", "ended": "■", "dropped": "✕"}
 
 
-class Node(Protocol):
+class HypothesisNode(Protocol):
     @property
     def parent(self) -> int | None: ...
     @property
@@ -34,7 +34,7 @@ class Node(Protocol):
     def outcome(self) -> Outcome: ...
 
 
-class Result(Protocol):
+class FoundText(Protocol):
     @property
     def node(self) -> int: ...
     @property
@@ -43,7 +43,7 @@ class Result(Protocol):
     def score(self) -> float: ...
 
 
-def beam_figure(nodes: Sequence[Node], results: Sequence[Result]) -> Figure:
+def beam_figure(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> Figure:
     """A node for each hypothesis with its last token and Σ log p; the texts that were found are numbered by their rank."""
     import plotly.graph_objects as go
 
@@ -77,7 +77,7 @@ def beam_figure(nodes: Sequence[Node], results: Sequence[Result]) -> Figure:
     return Figure(plot, beam_table(nodes, results))
 
 
-def beam_table(nodes: Sequence[Node], results: Sequence[Result]) -> Table:
+def beam_table(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> Table:
     rank = {one.node: Number(n) for n, one in enumerate(results, start=1)}
     rows = [
         (
@@ -97,7 +97,7 @@ def beam_table(nodes: Sequence[Node], results: Sequence[Result]) -> Table:
     return Table(("node", "parent", "token", "log p of the token", "log p", "score", "outcome", "rank", "text"), rows)
 
 
-def beam_text(nodes: Sequence[Node], results: Sequence[Result]) -> str:
+def beam_text(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> str:
     """The tree for a terminal: a line for each hypothesis, indented by its number of tokens."""
     rank, lines = {one.node: n for n, one in enumerate(results, start=1)}, []
     for n, depth in _walk(nodes):
@@ -106,7 +106,7 @@ def beam_text(nodes: Sequence[Node], results: Sequence[Result]) -> str:
     return "\n".join([*lines[1:], "", ", ".join(f"{mark} {outcome}" for outcome, mark in _MARKS.items())])
 
 
-def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
+def _walk(nodes: Sequence[HypothesisNode]) -> Iterator[tuple[int, int]]:
     """Each node with its depth, a parent before its children."""
     children: dict[int | None, list[int]] = {}
     for n, node in enumerate(nodes):
@@ -118,7 +118,7 @@ def _walk(nodes: Sequence[Node]) -> Iterator[tuple[int, int]]:
         waiting.extend((child, depth + 1) for child in reversed(children.get(n, [])))
 
 
-def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+def _places(nodes: Sequence[HypothesisNode]) -> list[tuple[int, int]]:
     """(column, row) of each node. Each column is filled from the top, in the order of the parents, so that no lines cross."""
     place, filled = [(0, 0)] * len(nodes), Counter[int]()
     for n, depth in _walk(nodes):
@@ -127,11 +127,11 @@ def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
     return place
 
 
-def _label(node: Node, rank: int | None) -> str:
+def _label(node: HypothesisNode, rank: int | None) -> str:
     told = f"{escaped(visible(node.token))} {node.log_probability:.2f}"
     return told if rank is None else f"<b>{rank}. {told}</b>"
 
 
-def _hover(node: Node) -> str:
+def _hover(node: HypothesisNode) -> str:
     token = f"log p of the token {node.token_log_probability:.3f}"
     return f"{escaped(node.text)}<br>{token}<br>log p {node.log_probability:.3f}<br>score {node.score:.3f}<br>{node.outcome}"

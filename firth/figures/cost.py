@@ -8,7 +8,7 @@ from typing import Protocol
 from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 
 
-class Timing(Protocol):
+class TimedLayer(Protocol):
     @property
     def n(self) -> int: ...
     @property
@@ -22,7 +22,7 @@ class Timing(Protocol):
 
 
 def cost_curves(
-    layers: Mapping[str, tuple[Sequence[Timing], Sequence[Timing]]],
+    layers: Mapping[str, tuple[Sequence[TimedLayer], Sequence[TimedLayer]]],
     exponents: Mapping[str, tuple[float | None, float | None]],
     n: int,
     d: int,

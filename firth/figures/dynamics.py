@@ -12,7 +12,7 @@ from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
 _FRAMES = 60  # largest number of layers drawn, including the first and the last
 
 
-class Curves(Protocol):
+class LayerStatistics(Protocol):
     @property
     def effective_rank(self) -> Sequence[float]: ...
 
@@ -57,7 +57,7 @@ def points(v_Lnd: Any) -> Figure:
     return Figure(plot, Table(("layer", "token", *axes), rows))
 
 
-def over_depth(curves: Mapping[str, Curves]) -> Figure:
+def over_depth(curves: Mapping[str, LayerStatistics]) -> Figure:
     """Effective rank, mean distance and number of clusters against depth, one line per system or model; also the effective rank
     of the attention weights, for those that have it."""
     from plotly.subplots import make_subplots
@@ -92,7 +92,7 @@ def over_depth(curves: Mapping[str, Curves]) -> Figure:
     return Figure(plot, Table(("system", "layer", *titles), rows))
 
 
-def _written(of: Curves) -> list[str]:
+def _written(of: LayerStatistics) -> list[str]:
     return [Number(rank, ".4f") for rank in of.attention_rank] or [""] * len(of.effective_rank)
 
 

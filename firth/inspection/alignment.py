@@ -23,7 +23,7 @@ from firth.layers.attention.weights import weights
 from firth.layers.cross_attention import Source
 from firth.layers.tap import attention_calls
 from firth.models import ConditionalDecoder, PrefixDecoder, RecurrentDecoder, TransformerDecoder
-from firth.models.prefix import Prompt
+from firth.models.prefix import RightAligned
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -102,7 +102,7 @@ def _cross(network: TransformerDecoder, memory: tuple[Source, ...], input_1T: Te
     return [weights(calls[0])[0] for calls in noted]
 
 
-def _prefix(network: PrefixDecoder, memory: Prompt, input_1T: Tensor) -> list[Tensor]:
+def _prefix(network: PrefixDecoder, memory: RightAligned, input_1T: Tensor) -> list[Tensor]:
     """The attention from target to source. Target tokens also attend to each other, so the source weights are renormalised."""
     S = memory.token_BS.shape[1]
     with attention_calls(network.stack) as calls:

@@ -36,7 +36,7 @@ ELEMENTS = 1 << 20  # weights computed at a time: 4 MB stay in the processor's c
 MOST_TOKENS = 2048  # in a figure of one head: a browser cannot draw more than about four million cells
 
 
-class Rows(NamedTuple):
+class QueryStatistics(NamedTuple):
     """For each query: the entropy of its weights in nats, its largest weight, and its mean attention distance in tokens."""
 
     entropy_HQ: Array
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AttentionPart:
     """One kind of attention of a model, with the calls of its layers (q and k)."""
 
     queries: tuple[str, ...]
@@ -62,7 +62,7 @@ class Attention(Drawn):
     decoder, <eos> first. Layers and heads are numbered from 0.
     """
 
-    readings: Mapping[str, Part]
+    readings: Mapping[str, AttentionPart]
     part: str
     pieces: bool = True  # whether tokens may be subwords
     words: bool = False  # whether rows and columns are words: see `merged`
@@ -119,15 +119,17 @@ class Attention(Drawn):
         place, row = [t for some in pieces for t in some], [n for n, some in enumerate(pieces) for _ in some]
         return merge(_plain(weights(call, heads, place)[0]), row, self._keys[1]).astype(np.float32)
 
-    def rows(self, layer: int, heads: Some = None, rows: Some = None) -> Rows:
+    def rows(self, layer: int, heads: Some = None, rows: Some = None) -> QueryStatistics:
         """Statistics of the rows; also for texts whose weights would not fit into memory."""
         if not self.words:
             found = statistics(self._call(layer), heads, rows)
-            return Rows(*(_plain(of_rows[0]) for of_rows in (found.entropy_BHQ, found.maximum_BHQ, found.distance_BHQ)))
+            return QueryStatistics(
+                *(_plain(of_rows[0]) for of_rows in (found.entropy_BHQ, found.maximum_BHQ, found.distance_BHQ))
+            )
         p_HQK = self.weights(layer, heads, rows)
         away_QK = np.abs(np.array(_chosen(rows, len(self.queries)))[:, None] - np.arange(len(self.keys)))
         entropy_HQ = -(p_HQK * np.log(p_HQK, where=p_HQK > 0, out=np.zeros_like(p_HQK))).sum(-1)
-        return Rows(entropy_HQ, p_HQK.max(-1), (p_HQK * away_QK).sum(-1).astype(np.float32))
+        return QueryStatistics(entropy_HQ, p_HQK.max(-1), (p_HQK * away_QK).sum(-1).astype(np.float32))
 
     def thumbnails(self, side: int = 32) -> Array:
         """p_LHrc for all layers and heads, at most `side` rows and columns: neighbouring rows are averaged, columns summed,
@@ -191,7 +193,7 @@ class Attention(Drawn):
         return alignment_text(self.keys, self.queries, self._map(layer, head).tolist(), width)
 
     @property
-    def _part(self) -> Part:
+    def _part(self) -> AttentionPart:
         return self.readings[self.part]
 
     @cached_property
@@ -212,7 +214,7 @@ class Attention(Drawn):
             raise ConfigError(f"layer is {layer}; expected one of {there}")
         return self._part.calls[layer]
 
-    def _summary(self, layer: int, side: int) -> tuple[Array, Rows]:
+    def _summary(self, layer: int, side: int) -> tuple[Array, QueryStatistics]:
         """The thumbnails of a layer's heads and the statistics of their rows, from one computation of its weights."""
         if side < 1:
             raise ConfigError(f"side is {side}; expected at least 1")
@@ -250,7 +252,7 @@ def attention(reading: Reading, part: str | None = None, layers: Sequence[int] |
         taps = {name: stack.enter_context(tap) for name, tap in _taps(_modules(reading), layers).items()}
         reading.run()
     parts = {
-        name: Part(queries, keys, {layer: _together(calls) for layer, calls in sorted(taps[name].items())})
+        name: AttentionPart(queries, keys, {layer: _together(calls) for layer, calls in sorted(taps[name].items())})
         for name, (queries, keys) in _names(reading).items()
         if taps[name]
     }
@@ -331,7 +333,7 @@ def _averaging(number_T: Sequence[int], most: int, *, summed: bool = False) -> T
 
 
 @torch.no_grad()
-def _reduced(call: Call, row_rQ: Tensor, column_Kc: Tensor) -> tuple[Array, Rows]:
+def _reduced(call: Call, row_rQ: Tensor, column_Kc: Tensor) -> tuple[Array, QueryStatistics]:
     """W_rQ p_HQK W_Kc and the statistics of the rows of p, computed from a few rows at a time."""
     (_, H, Q, _), K = call.q_BHQD.shape, call.k_BGKC.shape[2]
     at_once = max(1, (ELEMENTS_ON_GPU if call.q_BHQD.is_cuda else ELEMENTS) // (H * K))
@@ -345,10 +347,10 @@ def _reduced(call: Call, row_rQ: Tensor, column_Kc: Tensor) -> tuple[Array, Rows
         distance_HQ = torch.einsum("hqk,qk->hq", p_HQK, away_QK)
         rows.append((torch.special.entr(p_HQK).sum(-1), p_HQK.amax(-1), distance_HQ))
     assert isinstance(small_Hrc, Tensor)  # there is a query
-    return _plain(small_Hrc), Rows(*(_plain(torch.cat(parts, dim=1)) for parts in zip(*rows, strict=True)))
+    return _plain(small_Hrc), QueryStatistics(*(_plain(torch.cat(parts, dim=1)) for parts in zip(*rows, strict=True)))
 
 
-def _facts(layer: int, rows: Rows) -> list[HeadFacts]:
+def _facts(layer: int, rows: QueryStatistics) -> list[HeadFacts]:
     means = (of_rows.mean(-1).tolist() for of_rows in rows)
     return [HeadFacts(layer, head, *numbers) for head, numbers in enumerate(zip(*means, strict=True))]
 

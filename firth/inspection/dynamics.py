@@ -61,7 +61,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Preset:
+class DynamicsPreset:
     """The settings with which a preset comes."""
 
     n: int
@@ -72,10 +72,10 @@ class Preset:
     growth: bool  # False: the growth common to all points is divided out
 
 
-PRESETS: dict[PresetName, Preset] = {
-    "lecture": Preset(64, 2, -0.01, Matrix("identity"), Matrix("gram"), True),
-    "low-rank": Preset(64, 64, 0.1, Matrix("low-rank", rank=2), Matrix("identity"), False),
-    "clusters": Preset(40, 2, 0.1, Matrix("identity"), Matrix("identity"), False),
+PRESETS: dict[PresetName, DynamicsPreset] = {
+    "lecture": DynamicsPreset(64, 2, -0.01, Matrix("identity"), Matrix("gram"), True),
+    "low-rank": DynamicsPreset(64, 64, 0.1, Matrix("low-rank", rank=2), Matrix("identity"), False),
+    "clusters": DynamicsPreset(40, 2, 0.1, Matrix("identity"), Matrix("identity"), False),
 }
 
 

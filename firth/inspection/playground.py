@@ -105,7 +105,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PlaygroundStep:
     name: StepName
     equation: str
     columns: tuple[str, ...]  # the keys; for the sums, the names of their dimensions
@@ -123,7 +123,7 @@ class PlaygroundResult(Drawn):
     k_HKD: Array
     v_HKE: Array
     parameters: Mapping[str, Array]
-    steps: tuple[Step, ...]
+    steps: tuple[PlaygroundStep, ...]
     caption: str = ""  # for a table of words: whether the query was found, found approximately, or not
     x_Td: Array | None = None  # the word vectors of a sentence, if they are projected
     matrices: Mapping[str, Array] = field(default_factory=dict)  # of the projections; they are among the parameters, too
@@ -249,7 +249,7 @@ def of_sentence(
     if "W_o" in given or "W_o" in random:
         used["W_o"] = W_o = {**random, **given}["W_o"]
         y_HTm = np.repeat(output(found.sums, W_o)[None], settings.heads, axis=0)  # of all heads together
-        step = Step(OUTPUT, _output_equation(settings.heads), _numbered(len(W_o)), y_HTm)
+        step = PlaygroundStep(OUTPUT, _output_equation(settings.heads), _numbered(len(W_o)), y_HTm)
         found = replace(found, steps=(*found.steps, step))
     x = x_Td if used or "X" in given else None
     return replace(found, parameters={**used, **found.parameters}, x_Td=x, matrices=used)
@@ -363,7 +363,7 @@ def _computed(
     found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
     equations = _equations(settings, D, placed)
     steps = tuple(
-        Step(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
+        PlaygroundStep(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
         for name, values in zip(STEPS, found, strict=True)
     )
     return PlaygroundResult(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)

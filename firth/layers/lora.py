@@ -24,7 +24,7 @@ from firth.layers.hook_free import Direct
 Target = Literal["query", "key", "value", "output", "gate", "up", "down"]
 
 
-class Rows(NamedTuple):
+class ProjectionRows(NamedTuple):
     """The rows of one projection in a matrix, and the factor α / r of its correction."""
 
     first: int
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 class LowRank(nn.Module):
     """A_rd and B_mr of one projection."""
 
-    def __init__(self, columns: int, rank: int, rows: Rows, like: Tensor) -> None:
+    def __init__(self, columns: int, rank: int, rows: ProjectionRows, like: Tensor) -> None:
         super().__init__()
         self.rows = rows
         self.a = nn.Parameter(like.new_empty(rank, columns))

@@ -18,7 +18,7 @@ from firth.errors import ConfigError
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
-from firth.layers.lora import LoraLinear, LowRank, Rows, Target
+from firth.layers.lora import LoraLinear, LowRank, ProjectionRows, Target
 from firth.layers.self_attention import SelfAttention
 
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -90,7 +90,7 @@ def adapt(network: nn.Module, lora: Lora, generator: torch.Generator) -> None:
         found |= chosen.keys()
         if chosen:
             scale = lora.alpha / lora.rank
-            parts = {role: (lora.rank, Rows(*span, scale)) for role, span in chosen.items()}
+            parts = {role: (lora.rank, ProjectionRows(*span, scale)) for role, span in chosen.items()}
             for _, part in insert(network, path, parts, lora.dropout).parts():
                 if not part.a.is_meta:
                     part.draw(generator)
@@ -106,7 +106,7 @@ def _roles(network: nn.Module) -> list[str]:
     return [role for role in TARGETS if role in there]
 
 
-def insert(network: nn.Module, path: str, parts: Mapping[Target, tuple[int, Rows]], dropout: float = 0.0) -> LoraLinear:
+def insert(network: nn.Module, path: str, parts: Mapping[Target, tuple[int, ProjectionRows]], dropout: float = 0.0) -> LoraLinear:
     """Give the matrix at `path` an adapter of that rank in each of those rows; B is zero, A not yet drawn."""
     parent, _, name = path.rpartition(".")
     frozen = network.get_submodule(path)

@@ -17,7 +17,7 @@ from firth.layers.attention import mask
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
 from firth.layers.position import NoPositionConfig
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
-from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
+from firth.models.conditional import ConditionalDecoder, EncodedSource, RecurrentDecoder, TransformerDecoder
 from firth.models.embedding_config import TransformerEmbeddingConfig
 from firth.models.stack import Stack
 
@@ -31,7 +31,7 @@ class ConvolvedImage(ImageCells):
         super().__init__(Convolutions(channels, size))
         self.memory_width, self.size, self.dropout = self.width, size, dropout
 
-    def encode(self, image_BHWC: Tensor) -> Encoded:
+    def encode(self, image_BHWC: Tensor) -> EncodedSource:
         cell_BSm: Tensor = self(image_BHWC)
         return _encoded(F.dropout(cell_BSm, self.dropout, self.training) if self.dropout else cell_BSm)
 
@@ -65,7 +65,7 @@ class ImageTransformer(nn.Module):
             x_BSd, _ = self.stack.run_blocks(self.stack.embed_positions(x_BSd, 0), mask.FULL)
         return x_BSd
 
-    def encode(self, image_BHWC: Tensor) -> Encoded:
+    def encode(self, image_BHWC: Tensor) -> EncodedSource:
         return _encoded(self(image_BHWC))
 
 
@@ -78,7 +78,7 @@ def captioner(config: CaptionModelConfig, size: int, vocab: int) -> ConditionalD
             return TransformerDecoder(config, ImageTransformer(config, size), vocab)
 
 
-def _encoded(cell_BSm: Tensor) -> Encoded:
+def _encoded(cell_BSm: Tensor) -> EncodedSource:
     """Every image has all its cells."""
     B, S, _ = cell_BSm.shape
-    return Encoded(cell_BSm, torch.full((B,), S, device=cell_BSm.device))
+    return EncodedSource(cell_BSm, torch.full((B,), S, device=cell_BSm.device))

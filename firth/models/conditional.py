@@ -32,7 +32,7 @@ from firth.models.seq2seq_config import RecurrentDecoderConfig, TransformerSeq2S
 from firth.models.stack import Stack
 
 
-class Encoded(NamedTuple):
+class EncodedSource(NamedTuple):
     """What an encoder hands on: a vector for each token or cell, and the last state if it is recurrent."""
 
     memory_BSm: Tensor  # whatever it is past the end of a row, decoders ignore it
@@ -56,7 +56,7 @@ class SourceEncoder(Protocol):
     reads_text: bool
     recurrent: bool  # whether it has a last state
 
-    def encode(self, *source: Any) -> Encoded: ...
+    def encode(self, *source: Any) -> EncodedSource: ...
 
 
 class ConditionalDecoder(Decoder):
@@ -81,10 +81,10 @@ class ConditionalDecoder(Decoder):
 
     def encode(self, *source: Tensor) -> Any:
         """Everything the decoder will know about the source."""
-        found: Encoded = self.encoder.encode(*source, *((self.source_embedding,) if self.reads_text else ()))
+        found: EncodedSource = self.encoder.encode(*source, *((self.source_embedding,) if self.reads_text else ()))
         return self.remember(found)
 
-    def remember(self, encoded: Encoded) -> Any:
+    def remember(self, encoded: EncodedSource) -> Any:
         """What the decoder keeps of the source for all its steps."""
         return encoded
 
@@ -204,14 +204,14 @@ class RecurrentDecoder(ConditionalDecoder):
         self.output = None if config.tied else nn.Linear(features, self.vocab)
         self.output_bias = nn.Parameter(torch.zeros(self.vocab)) if config.tied else None
 
-    def start(self, memory: Encoded) -> DecoderState:
+    def start(self, memory: EncodedSource) -> DecoderState:
         attention = self.attentional or self.attentive
         attended = attention.remember(memory.memory_BSm, memory.length_B) if attention is not None else None
         first = self._first(memory)
         fed_Bd = torch.zeros_like(first.h_LBd[0]) if self.config.input_feeding else None
         return DecoderState(first, attended, memory.vector_Bm if self.config.feeds_context else None, fed_Bd=fed_Bd)
 
-    def _first(self, memory: Encoded) -> RecurrentState:
+    def _first(self, memory: EncodedSource) -> RecurrentState:
         """The state before the first step."""
         last, depth = memory.last, self.config.depth
         if self.first is None:
@@ -246,7 +246,7 @@ class RecurrentDecoder(ConditionalDecoder):
         *source, token_BT = inputs
         return self.alignment_to(self.encode(*source), token_BT)
 
-    def alignment_to(self, memory: Encoded, token_BT: Tensor) -> Tensor:
+    def alignment_to(self, memory: EncodedSource, token_BT: Tensor) -> Tensor:
         """α_BTS: the attention weights of each step, computed before it predicts."""
         state = self.start(memory)
         assert state.memory is not None
@@ -361,7 +361,7 @@ class TransformerDecoder(ConditionalDecoder):
         self.decoder = Stack(config, config.depth, cross=True)
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
-    def remember(self, encoded: Encoded) -> tuple[Source, ...]:
+    def remember(self, encoded: EncodedSource) -> tuple[Source, ...]:
         """Keys and values of the memory for each layer of the decoder."""
         given = encoded.memory_BSm, encoded.length_B
         return tuple(block.cross.remember(*given) for block in self.decoder.blocks)  # type: ignore[union-attr, operator]

@@ -35,7 +35,7 @@ FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
-class Part:
+class WeightGroup:
     """Matrices or vectors of one shape with the same role."""
 
     name: str
@@ -59,7 +59,7 @@ class Count:
     parameters: int  # all trained numbers
     weights: int  # those in matrices
     matrices: int
-    parts: tuple[Part, ...]
+    parts: tuple[WeightGroup, ...]
     # per token, without attention to others; one token of each side in an encoder–decoder, one token and one cell of an image
     flops_per_token: int
     flops_per_key: int  # per token attended to: the score and the weighted sum, in all layers
@@ -134,7 +134,7 @@ def _layers(block: nn.Module) -> int:
     return block.config.layers
 
 
-def _multiplied(parts: Iterable[Part]) -> int:
+def _multiplied(parts: Iterable[WeightGroup]) -> int:
     """Weights of matrices that a token is multiplied with."""
     return sum(part.weights for part in parts if part.is_matrix and part.name not in _LOOKED_UP)
 
@@ -142,9 +142,9 @@ def _multiplied(parts: Iterable[Part]) -> int:
 _LOOKED_UP = ("embedding", "embedding of the source", "other embeddings", "positions")
 
 
-def _parts(model: nn.Module) -> tuple[Part, ...]:
+def _parts(model: nn.Module) -> tuple[WeightGroup, ...]:
     """Every parameter once, grouped by role and shape."""
-    named: dict[int, list[Part]] = {}  # by parameter; a layer comes before its products and names them first
+    named: dict[int, list[WeightGroup]] = {}  # by parameter; a layer comes before its products and names them first
     total: dict[tuple[str, tuple[int, ...]], int] = {}
     for module in model.modules():
         for parameter, parts in _named(model, module):
@@ -152,10 +152,10 @@ def _parts(model: nn.Module) -> tuple[Part, ...]:
     for parameter in model.parameters():
         for part in named.get(id(parameter)) or [_plain(parameter)]:
             total[part.name, part.shape] = total.get((part.name, part.shape), 0) + part.count
-    return tuple(Part(name, shape, number) for (name, shape), number in total.items())
+    return tuple(WeightGroup(name, shape, number) for (name, shape), number in total.items())
 
 
-def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[Part]]]:
+def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
     """The parameters whose role a layer knows."""
     match module:
         case LinearAttention() | GatedLinearAttention():
@@ -163,51 +163,57 @@ def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[P
         case SelfAttention():
             one = (module.head_width, module.qkv.weight.shape[1])
             groups = module.kv_heads
-            yield module.qkv.weight, [Part("query", one, module.heads), Part("key", one, groups), Part("value", one, groups)]
+            yield (
+                module.qkv.weight,
+                [WeightGroup("query", one, module.heads), WeightGroup("key", one, groups), WeightGroup("value", one, groups)],
+            )
             yield from _of_attention(module)
         case CrossAttention():
             one = (module.head_width, module.query.weight.shape[1])
             groups = _keys_and_values(module) // (2 * module.head_width)
             heads = module.out.weight.shape[1] // module.head_width
-            yield module.query.weight, [Part("query, to the source", one, heads)]
-            yield module.kv.weight, [Part("key, of the source", one, groups), Part("value, of the source", one, groups)]
+            yield module.query.weight, [WeightGroup("query, to the source", one, heads)]
+            yield (
+                module.kv.weight,
+                [WeightGroup("key, of the source", one, groups), WeightGroup("value, of the source", one, groups)],
+            )
             yield from _of_attention(module)
         case Attend():
             score = module.score_layer.attend_parameters()
             for name, parameter in module.named_parameters(recurse=False):
-                yield parameter, [_of_score(parameter) if name in score else Part("positions", tuple(parameter.shape), 1)]
+                yield parameter, [_of_score(parameter) if name in score else WeightGroup("positions", tuple(parameter.shape), 1)]
         case FeedForward():
             width, inner = module.down.weight.shape
-            yield module.up.weight, [Part("up", (inner, width), len(module.up.weight) // inner)]
-            yield module.down.weight, [Part("down", (width, inner), 1)]
+            yield module.up.weight, [WeightGroup("up", (inner, width), len(module.up.weight) // inner)]
+            yield module.down.weight, [WeightGroup("down", (width, inner), 1)]
         case Cell():
             yield from _of_cell(module)
         case ImageCells():
             yield from _of_image(module)
         case PositionScheme() | nn.LayerNorm() | nn.RMSNorm():
             role = "positions" if isinstance(module, PositionScheme) else "norms"
-            yield from ((parameter, [Part(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
+            yield from ((parameter, [WeightGroup(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
         case nn.Embedding():
-            yield module.weight, [Part(_role(model, module), tuple(module.weight.shape), 1)]
+            yield module.weight, [WeightGroup(_role(model, module), tuple(module.weight.shape), 1)]
         case nn.Linear() if known := _linear_role(model, module):
-            yield module.weight, [Part(known, tuple(module.weight.shape), 1)]
+            yield module.weight, [WeightGroup(known, tuple(module.weight.shape), 1)]
         case _:
             pass
 
 
-def _of_cell(cell: Cell) -> Iterator[tuple[Tensor, list[Part]]]:
+def _of_cell(cell: Cell) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
     gates = len(cell.gates)
     for name, parameter in cell.named_parameters(recurse=False):
         role = "biases" if "bias" in name else "from the input" if "_ih_" in name else "from the state"
-        yield parameter, [Part(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
+        yield parameter, [WeightGroup(role, (len(parameter) // gates, *parameter.shape[1:]), gates)]
 
 
-def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[Part]]]:
+def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
     for table in (cells.row_Rm, cells.column_Km):
-        yield table, [Part("positions", tuple(table.shape), 1)]
+        yield table, [WeightGroup("positions", tuple(table.shape), 1)]
     for layer, _ in cells.front.repeats:
         weight = layer.get_parameter("weight")
-        yield weight, [Part("convolution" if weight.ndim == 4 else "patches", tuple(weight.shape), 1)]
+        yield weight, [WeightGroup("convolution" if weight.ndim == 4 else "patches", tuple(weight.shape), 1)]
 
 
 def _role(model: nn.Module, embedding: nn.Embedding) -> str:
@@ -224,36 +230,36 @@ def _linear_role(model: nn.Module, linear: nn.Linear) -> str | None:
     return "projection of the embedding" if projects else None
 
 
-def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[Part]]]:
-    yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
+def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
+    yield layer.out.weight, [WeightGroup("output of attention", tuple(layer.out.weight.shape), 1)]
     if isinstance(layer, SelfAttention) and layer.position_query is not None and layer.position_key is not None:
         for projection in (layer.position_query, layer.position_key):  # multiplied once per distance, not once per token
-            yield projection.weight, [Part("positions", tuple(projection.weight.shape), 1)]
+            yield projection.weight, [WeightGroup("positions", tuple(projection.weight.shape), 1)]
     for name in layer.score_layer.layer_parameters():
         parameter = layer.get_parameter(name)
         yield parameter, [_of_score(parameter)]
 
 
-def _of_linear(layer: LinearAttention | GatedLinearAttention) -> Iterator[tuple[Tensor, list[Part]]]:
+def _of_linear(layer: LinearAttention | GatedLinearAttention) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
     gated = isinstance(layer, GatedLinearAttention)
     weight = layer.qkvr.weight if isinstance(layer, GatedLinearAttention) else layer.qkv.weight
-    parts = [Part(name, (layer.key_width, weight.shape[1]), layer.heads) for name in ("query", "key")]
+    parts = [WeightGroup(name, (layer.key_width, weight.shape[1]), layer.heads) for name in ("query", "key")]
     values = ("value", "output gate") if gated else ("value",)
-    yield weight, parts + [Part(name, (layer.head_width, weight.shape[1]), layer.heads) for name in values]
-    yield layer.out.weight, [Part("output of attention", tuple(layer.out.weight.shape), 1)]
+    yield weight, parts + [WeightGroup(name, (layer.head_width, weight.shape[1]), layer.heads) for name in values]
+    yield layer.out.weight, [WeightGroup("output of attention", tuple(layer.out.weight.shape), 1)]
     if isinstance(layer, GatedLinearAttention):
         for gate in (layer.gate_down.weight, layer.gate_up.weight):
-            yield gate, [Part("forget gate", tuple(gate.shape), 1)]
+            yield gate, [WeightGroup("forget gate", tuple(gate.shape), 1)]
 
 
-def _of_score(parameter: Tensor) -> Part:
+def _of_score(parameter: Tensor) -> WeightGroup:
     """One for each head."""
     heads, *one = parameter.shape
-    return Part("score", tuple(one) or (1,), heads)
+    return WeightGroup("score", tuple(one) or (1,), heads)
 
 
-def _plain(parameter: Tensor) -> Part:
-    return Part("other" if parameter.ndim > 1 else "biases", tuple(parameter.shape), 1)
+def _plain(parameter: Tensor) -> WeightGroup:
+    return WeightGroup("other" if parameter.ndim > 1 else "biases", tuple(parameter.shape), 1)
 
 
 def _keys_and_values(layer: SelfAttention | CrossAttention) -> int:

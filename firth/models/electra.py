@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from firth.layers.gelu import gelu
 from firth.models.embedding_config import SizedEmbeddingConfig
-from firth.models.encoder import Encoder, Reader, encoder
+from firth.models.encoder import EmbeddingEncoder, Encoder, encoder
 from firth.models.encoder_config import EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.readouts import MaskedLM, Readout, masked_readout
 
@@ -23,7 +23,7 @@ from firth.models.readouts import MaskedLM, Readout, masked_readout
 class SharedEmbedding(Encoder):
     """x_BTd = inside(P E[token]), E the embedding of `owner`. P is left out where the widths agree."""
 
-    def __init__(self, inside: Reader, owner: Reader) -> None:
+    def __init__(self, inside: EmbeddingEncoder, owner: EmbeddingEncoder) -> None:
         super().__init__()
         given, read = owner.embedding.embedding_dim, inside.embedding.embedding_dim
         del inside.embedding
@@ -48,9 +48,9 @@ class Electra(Readout):
     none. The embedding has one row more, for <mask>, whose id is `vocab`. The discriminator never reads it.
     """
 
-    encoder: Reader
+    encoder: EmbeddingEncoder
 
-    def __init__(self, encoder: Reader, generator: MaskedLM | None, vocab: int) -> None:
+    def __init__(self, encoder: EmbeddingEncoder, generator: MaskedLM | None, vocab: int) -> None:
         super().__init__(encoder, vocab)
         self.generator = generator
         self.transform = nn.Linear(encoder.width, encoder.width)

@@ -12,7 +12,7 @@ EmbeddingNorm = bool | Literal["replaces_first"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig(SubTable):
+class TokenEmbeddingConfig(SubTable):
     """The token embeddings of every model."""
 
     short: ClassVar[str | None] = None
@@ -30,7 +30,7 @@ class EmbeddingConfig(SubTable):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SizedEmbeddingConfig(EmbeddingConfig):
+class SizedEmbeddingConfig(TokenEmbeddingConfig):
     """Embeddings of a width of their own."""
 
     short: ClassVar[str | None] = "width"
@@ -39,7 +39,7 @@ class SizedEmbeddingConfig(EmbeddingConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerEmbeddingConfig(EmbeddingConfig):
+class TransformerEmbeddingConfig(TokenEmbeddingConfig):
     """The embeddings of a Transformer."""
 
     # normalise the embedded tokens; "replaces_first": and leave out the norm before the first attention

@@ -31,7 +31,7 @@ class Encoder(nn.Module, ABC):
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor: ...
 
 
-class Reader(Encoder):
+class EmbeddingEncoder(Encoder):
     """An encoder that also accepts embedded tokens: x_BTd = reader.read(reader.embedded(token_BT), length_B)."""
 
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor:
@@ -45,7 +45,7 @@ class Reader(Encoder):
     def read(self, x_BTe: Tensor, length_B: Tensor | None = None) -> Tensor: ...
 
 
-class WordEncoder(Reader):
+class WordEncoder(EmbeddingEncoder):
     """Each token's embedding, without context."""
 
     context = None
@@ -61,7 +61,7 @@ class WordEncoder(Reader):
         return x_BTe
 
 
-class RecurrentEncoder(Reader):
+class RecurrentEncoder(EmbeddingEncoder):
     """Recurrent layers over the embedded tokens; if bidirectional, the outputs of both directions side by side."""
 
     context = None
@@ -84,7 +84,7 @@ class RecurrentEncoder(Reader):
         return x_BTd
 
 
-class TransformerEncoder(Reader):
+class TransformerEncoder(EmbeddingEncoder):
     """A stack of bidirectional blocks (Devlin et al. 2019)."""
 
     def __init__(self, config: TransformerEncoderConfig, vocab: int) -> None:
@@ -109,7 +109,7 @@ class TransformerEncoder(Reader):
         return x_BTd
 
 
-def encoder(config: EncoderConfig, vocab: int) -> Reader:
+def encoder(config: EncoderConfig, vocab: int) -> EmbeddingEncoder:
     """The module; models/initialise.py draws its initial weights."""
     match config:
         case AverageConfig():

@@ -12,7 +12,7 @@ from firth.layers.attention.config import WindowedConfig
 from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, at_most, check_fraction, check_sizes
-from firth.models.embedding_config import EmbeddingConfig, EncoderEmbeddingConfig, SizedEmbeddingConfig
+from firth.models.embedding_config import EncoderEmbeddingConfig, SizedEmbeddingConfig, TokenEmbeddingConfig
 from firth.models.tag_readouts import TagReadoutKind
 
 
@@ -24,7 +24,7 @@ class AverageConfig(ModelSettings):
     family: Literal["encoder"] = "encoder"  # turns a text into vectors
     kind: Literal["average"]  # mean of the word vectors
     width: int = 100  # dimension of the word vectors
-    embedding: EmbeddingConfig = EmbeddingConfig()  # word vectors
+    embedding: TokenEmbeddingConfig = TokenEmbeddingConfig()  # word vectors
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
     dropout: float = 0.0  # dropout rate on the mean of the word vectors

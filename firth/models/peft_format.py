@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from firth import files
 from firth.errors import DataError
-from firth.layers.lora import LoraLinear, Rows, Target
+from firth.layers.lora import LoraLinear, ProjectionRows, Target
 from firth.models.adapters import adaptable, adapted, insert, trained_names
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -160,7 +160,7 @@ def load_adapter(network: nn.Module, folder: Path, table: Table | None = None) -
     config, tensors = _read(folder)
     factors = {name: _scale(config, name, len(tensors[f"{name}.lora_A.weight"])) for name in _modules(tensors)}
     for path in dict.fromkeys(slot.module for slot in table.values() if slot.roles):
-        parts: dict[Target, tuple[Tensor, Tensor, Rows]] = {}
+        parts: dict[Target, tuple[Tensor, Tensor, ProjectionRows]] = {}
         for name, slot in table.items():
             if slot.module == path and slot.roles and name in factors:
                 a_rd, b_mr = (tensors.pop(f"{name}.lora_{letter}.weight") for letter in "AB")
@@ -188,13 +188,13 @@ def _modules(tensors: Mapping[str, Tensor]) -> list[str]:
 
 def _split(
     slot: Slot, rows: list[tuple[int, int]], a_rd: Tensor, b_mr: Tensor, scale: float, name: str
-) -> dict[Target, tuple[Tensor, Tensor, Rows]]:
+) -> dict[Target, tuple[Tensor, Tensor, ProjectionRows]]:
     """A serves all projections of a slot; each has its own rows of B."""
     if len(b_mr) != (total := sum(last - first for first, last in rows)):
         raise DataError(f"the adapter of {name} is for {len(b_mr)} rows; this model has {total}")
     found, before = {}, 0
     for role, (first, last) in zip(slot.roles, rows, strict=True):
-        found[role] = (a_rd, b_mr[before : before + last - first], Rows(first, last, scale))
+        found[role] = (a_rd, b_mr[before : before + last - first], ProjectionRows(first, last, scale))
         before += last - first
     return found
 

@@ -30,7 +30,7 @@ from firth.models.seq2seq_config import PrefixConfig
 from firth.models.stack import Stack
 
 
-class Prompt(NamedTuple):
+class RightAligned(NamedTuple):
     """Right-aligned sources of a batch."""
 
     token_BS: Tensor
@@ -95,14 +95,14 @@ class PrefixDecoder(ConditionalDecoder):
         self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a query sees later keys
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
-    def encode(self, source_BS: Tensor, length_B: Tensor) -> Prompt:  # type: ignore[override]
+    def encode(self, source_BS: Tensor, length_B: Tensor) -> RightAligned:  # type: ignore[override]
         """Nothing is computed yet: the decoder itself encodes the source, in `start`."""
         S = source_BS.shape[1]
         before_B = S - length_B
         place_BS = torch.arange(S, device=source_BS.device) - before_B[:, None]
-        return Prompt(source_BS.gather(1, place_BS.clamp(min=0)), before_B)
+        return RightAligned(source_BS.gather(1, place_BS.clamp(min=0)), before_B)
 
-    def start(self, memory: Prompt) -> Continued:
+    def start(self, memory: RightAligned) -> Continued:
         S = memory.token_BS.shape[1]
         x_BSd = self.stack.embed_positions(self.embedding(memory.token_BS), 0, memory.before_B)
         empty = AttentionState.empty(self.config.depth)
@@ -110,7 +110,7 @@ class PrefixDecoder(ConditionalDecoder):
         assert own is not None
         return Continued(own, memory.before_B, S)
 
-    def teacher_forced(self, token_BT: Tensor, memory: Prompt) -> Tensor:
+    def teacher_forced(self, token_BT: Tensor, memory: RightAligned) -> Tensor:
         S = memory.token_BS.shape[1]
         token_BN = torch.cat((memory.token_BS, token_BT), dim=1)
         x_BNd = self.stack.embed_positions(self.embedding(token_BN), 0, memory.before_B)

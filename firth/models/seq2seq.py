@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from firth.layers.attention import mask
 from firth.layers.recurrent import Recurrent
-from firth.models.conditional import ConditionalDecoder, Encoded, RecurrentDecoder, TransformerDecoder
+from firth.models.conditional import ConditionalDecoder, EncodedSource, RecurrentDecoder, TransformerDecoder
 from firth.models.config import TransformerSettings
 from firth.models.prefix import PrefixDecoder
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig
@@ -32,12 +32,12 @@ class RecurrentText(Recurrent):
         super().__init__(config.kind, inputs, config.width, config.depth, dropout=config.dropout, bidirectional=bidirectional)
         self.memory_width, self.reverse = config.width * self.directions, config.reverse
 
-    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> Encoded:
+    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> EncodedSource:
         x_BSe: Tensor = embedding(reversed_rows(source_BS, length_B) if self.reverse else source_BS)
         if self.dropout:
             x_BSe = F.dropout(x_BSe, self.dropout, self.training)
         memory_BSm, last = self(x_BSe, length_B=length_B)
-        return Encoded(memory_BSm, length_B, last)
+        return EncodedSource(memory_BSm, length_B, last)
 
 
 class TransformerText(Stack):
@@ -49,9 +49,9 @@ class TransformerText(Stack):
         super().__init__(config, depth, bidirectional=True)
         self.memory_width = config.width
 
-    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> Encoded:
+    def encode(self, source_BS: Tensor, length_B: Tensor, embedding: nn.Embedding) -> EncodedSource:
         x_BSd, _ = self.run_blocks(self.embed_positions(embedding(source_BS), 0), mask.lengths(length_B))
-        return Encoded(x_BSd, length_B)
+        return EncodedSource(x_BSd, length_B)
 
 
 def seq2seq(config: Seq2SeqConfig, source_vocab: int, vocab: int) -> ConditionalDecoder:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.pool import Transform
-from firth.models.encoder import Reader, encoder
+from firth.models.encoder import EmbeddingEncoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig
 from firth.models.readouts import LabelReadout, label_transform
 from firth.models.tag_readouts import TagReadoutKind, tag_readout
@@ -17,7 +17,7 @@ _WINDOW = 3  # bytes, including the ends of the word: "un", "ed" with the end, "
 _FEATURES = 4  # per element of the vector of a byte
 
 
-class Spelling(nn.Module):
+class SpellingEncoder(nn.Module):
     """A vector for a word from its spelling:  P max_k (A [s_k; s_k+1; s_k+2] + a) + b,  s_k the vector of its k-th byte.
 
     A convolution with max pooling (as in Ma & Hovy 2016): it computes all words and positions at once, unlike an LSTM over the
@@ -45,11 +45,11 @@ class Tagger(LabelReadout):
     With a spelling, the encoder's input is E[token] + spelling(w) at the first token of each word and E[token] at the others.
     """
 
-    encoder: Reader
+    encoder: EmbeddingEncoder
 
     def __init__(
         self,
-        encoder: Reader,
+        encoder: EmbeddingEncoder,
         vocab: int,
         tags: int,
         dropout: float,
@@ -60,7 +60,7 @@ class Tagger(LabelReadout):
         super().__init__(encoder, vocab)
         self.tags, self.dropout = tags, dropout
         self.readout = tag_readout(readout, tags)
-        self.spelling = Spelling(characters, encoder.embedding.embedding_dim) if characters else None
+        self.spelling = SpellingEncoder(characters, encoder.embedding.embedding_dim) if characters else None
         self.transform = transform
         self.output = nn.Linear(encoder.width, tags)
 

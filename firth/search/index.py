@@ -17,7 +17,7 @@ from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.search.dense import AveragedVectors, ContextualVectors, Dense, Embedder
 from firth.search.documents import Document, fingerprint, read_documents
-from firth.search.index_file import Shelf
+from firth.search.index_file import IndexFile
 from firth.search.tfidf import TfIdf
 from firth.text.readers.reader import Format
 
@@ -93,20 +93,20 @@ def build(
     chosen = _chosen(methods, vectors is not None, run is not None)
     found = _documents(documents, format, field, progress)
     texts = [document.text for document in found]
-    shelf = Shelf.opened(file, fingerprint(found))
-    tfidf = TfIdf.from_arrays(shelf.part("tfidf", lambda: "", lambda: TfIdf.of(texts).arrays()))
+    index_file = IndexFile.opened(file, fingerprint(found))
+    tfidf = TfIdf.from_arrays(index_file.part("tfidf", lambda: "", lambda: TfIdf.of(texts).arrays()))
     made: dict[MethodName, Method] = {}
     for name in chosen:
         match name:
             case "tfidf":
                 made[name] = tfidf
             case "vectors":
-                made[name] = _dense(name, AveragedVectors(_vectors(vectors, progress), tfidf), texts, shelf)
+                made[name] = _dense(name, AveragedVectors(_vectors(vectors, progress), tfidf), texts, index_file)
             case "contextual":
                 embedder = ContextualVectors(_run(run), layer, lower, strip_punctuation, progress)
-                documented = _dense(name, embedder, texts, shelf)
+                documented = _dense(name, embedder, texts, index_file)
                 made[name] = replace(documented, embedder=replace(embedder, progress=silent))  # a query is short
-    shelf.save()
+    index_file.save()
     return Index(found, made)
 
 
@@ -147,6 +147,6 @@ def _run(run: Run[Any] | str | os.PathLike[str] | None) -> Run[Any]:
     return run if isinstance(run, Run) else load(Path(run or ""))
 
 
-def _dense(name: MethodName, embedder: Embedder, texts: Sequence[str], shelf: Shelf) -> Dense:
-    arrays = shelf.part(name, lambda: embedder.sha256, lambda: {"vectors": embedder(texts)})
+def _dense(name: MethodName, embedder: Embedder, texts: Sequence[str], index_file: IndexFile) -> Dense:
+    arrays = index_file.part(name, lambda: embedder.sha256, lambda: {"vectors": embedder(texts)})
     return Dense(embedder, arrays["vectors"])

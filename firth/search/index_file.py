@@ -24,7 +24,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass
-class Shelf:
+class IndexFile:
     """The index file of some documents, part by part: a part is the arrays of one method."""
 
     path: Path | None  # None: nothing is kept
@@ -34,8 +34,8 @@ class Shelf:
     changed: bool = False
 
     @classmethod
-    def opened(cls, file: str | os.PathLike[str] | None, documents: str) -> Shelf:
-        """The shelf at `file`, without the parts that were made from other documents."""
+    def opened(cls, file: str | os.PathLike[str] | None, documents: str) -> IndexFile:
+        """The file at `file`, without the parts that were made from other documents."""
         path = Path(file).expanduser() if file is not None else None
         before, made_from, arrays = _read(path) if path is not None and exists(path) else ("", {}, {})
         return cls(path, documents, made_from, arrays) if before == documents else cls(path, documents, {}, {})

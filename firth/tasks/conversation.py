@@ -45,7 +45,7 @@ from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template, template_of
 from firth.text.config import ConversationsConfig
-from firth.text.conversation import Asked, ChatFormat
+from firth.text.conversation import ChatFormat, QuestionFacts
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
 from firth.text.template_format import TemplateFormat, special_tokens
 from firth.text.tokenizers.special_tokens import EOS
@@ -209,7 +209,7 @@ def measured(
     tokens = recipe.decoding.tokens
     written = answers(network, recipe.objective.format(tokenizer), conversations, tokens=tokens, batch=batch, progress=progress)
     references = [one.messages[place].content for one in conversations.texts for place in one.answers]
-    asked = [asked for one in conversations.texts for asked in Asked.of(one)]
+    asked = [asked for one in conversations.texts for asked in QuestionFacts.of(one)]
     skills = [dataclasses.asdict(one) for one in by_skill(asked, written, references)]
     return {**result, "answers": len(written), "exact": exact_match(written, references), "by_skill": skills}
 

@@ -60,7 +60,7 @@ def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state:
 
 
 @dataclass(frozen=True)
-class Score:
+class TextScore:
     """log p(text) in nats, over the `tokens` that were predicted."""
 
     tokens: int
@@ -177,11 +177,11 @@ class LanguageModelRun(Run[LanguageModel]):
         found: list[int] = ids.tolist()
         return found
 
-    def score(self, texts: Sequence[str], progress: Progress = silent) -> list[Score]:
+    def score(self, texts: Sequence[str], progress: Progress = silent) -> list[TextScore]:
         """log p of each text, as the start of a document or line (see `opening`)."""
         return [self._score(text, progress) for text in texts]
 
-    def _score(self, text: str, progress: Progress) -> Score:
+    def _score(self, text: str, progress: Progress) -> TextScore:
         ids = np.concatenate((self.opening(), self.ids(text)))
         if len(ids) < 2:
             raise DataError(f"{text[:20]!r} leaves nothing to predict; expected at least two tokens")
@@ -189,7 +189,7 @@ class LanguageModelRun(Run[LanguageModel]):
         total, tokens = math.fsum(log_p), len(log_p)
         characters = len(text) if len(self.opening()) else len(text) - 1
         bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
-        return Score(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
+        return TextScore(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
 
     def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
         """Fillers of the blank `__`, ranked by log p(left + filler + right); see abilities/completion.py."""

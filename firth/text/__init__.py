@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from firth.progress import Progress
     from firth.text.batches.token_files import TokenFile, token_file
-    from firth.text.batches.windows import Batch, Streams, Windows, sweep, sweep_streams
+    from firth.text.batches.windows import Streams, TokenBatch, Windows, sweep, sweep_streams
     from firth.text.cache import cache_folder
     from firth.text.config import (
         CaptionsConfig,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HOME = {
     "firth.progress": ("Progress",),
     "firth.text.batches.token_files": ("TokenFile", "token_file"),
-    "firth.text.batches.windows": ("Batch", "Streams", "Windows", "sweep", "sweep_streams"),
+    "firth.text.batches.windows": ("TokenBatch", "Streams", "Windows", "sweep", "sweep_streams"),
     "firth.text.cache": ("cache_folder",),
     "firth.text.config": (
         "CaptionsConfig",
@@ -54,7 +54,6 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "Batch",
     "CaptionsConfig",
     "Corpus",
     "DataConfig",
@@ -69,6 +68,7 @@ __all__ = [
     "Streams",
     "SwapsConfig",
     "TaggedConfig",
+    "TokenBatch",
     "TokenFile",
     "Tokenizer",
     "TokenizerConfig",

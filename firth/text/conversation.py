@@ -47,14 +47,14 @@ class Conversation(NamedTuple):
         return [n for n, message in enumerate(self.messages) if message.role == "assistant"]
 
 
-class Asked(NamedTuple):
+class QuestionFacts(NamedTuple):
     """Facts about a question, by which its answer is evaluated."""
 
     skill: Skill | None
     round: int  # from 1
 
     @classmethod
-    def of(cls, conversation: Conversation) -> list[Asked]:
+    def of(cls, conversation: Conversation) -> list[QuestionFacts]:
         return [cls(skill, number) for number, skill in enumerate(conversation.skills, start=1)]
 
 

@@ -36,14 +36,14 @@ _1, _3, _7, _56, _63 = (np.uint64(n) for n in (1, 3, 7, 56, 63))
 
 
 @dataclass(frozen=True)
-class Words:
+class CountedWords:
     """The words and counts of a finished lexicon."""
 
     arena_A: Bytes
     entry_W4: Groups
 
     @classmethod
-    def of(cls, words: Iterable[str]) -> Words:
+    def of(cls, words: Iterable[str]) -> CountedWords:
         """These words with counts of 0."""
         encoded = [word.encode("utf-8", "surrogatepass") for word in words]
         entry_W4 = np.zeros((len(encoded), 4), np.uint64)
@@ -69,8 +69,8 @@ class Words:
             arena[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
 
-    def selected(self, kept_W: NDArray[np.bool_]) -> Words:
-        return Words(self.arena_A, self.entry_W4[kept_W])
+    def selected(self, kept_W: NDArray[np.bool_]) -> CountedWords:
+        return CountedWords(self.arena_A, self.entry_W4[kept_W])
 
     def lines(self) -> bytes:
         """All words, one per line."""
@@ -84,14 +84,14 @@ class Words:
         arena_A[: len(self.arena_A)] = self.arena_A
         return arena_A
 
-    def spilled(self, prefix: str) -> Words:
+    def spilled(self, prefix: str) -> CountedWords:
         """A memory-mapped copy on disk, in files whose names begin with `prefix`."""
         arrays = []
         for field in ("arena_A", "entry_W4"):
             path = Path(f"{prefix}-{field}.npy")
             np.save(path, getattr(self, field))
             arrays.append(np.load(path, mmap_mode="r"))
-        return Words(*arrays)
+        return CountedWords(*arrays)
 
 
 class Lexicon:
@@ -123,7 +123,7 @@ class Lexicon:
                 return ids_N[:ids], ends_N
             self._grow(size)
 
-    def add(self, words: Words, share: int = 0, shares: int = 1) -> None:
+    def add(self, words: CountedWords, share: int = 0, shares: int = 1) -> None:
         """Add the words of another lexicon and their counts: those whose hash falls into this share."""
         word = 0
         while True:
@@ -134,20 +134,20 @@ class Lexicon:
                 return
             self._grow(len(words.arena_A))
 
-    def find(self, words: Words) -> NDArray[np.uint32]:
+    def find(self, words: CountedWords) -> NDArray[np.uint32]:
         """The numbers of the words of another lexicon here, or MISSING."""
         id_W = np.empty(len(words), np.uint32)
         _find(words.arena_A, words.entry_W4, id_W, self._slot_S, self._arena_A, self._entry_W4)
         return id_W
 
-    def words(self, first: int = 0) -> Words:
+    def words(self, first: int = 0) -> CountedWords:
         """All words, or those from number `first` on."""
         entry_W4 = self._entry_W4[first : self._known].copy()
         if not len(entry_W4):
-            return Words(np.zeros(0, np.uint8), entry_W4)
+            return CountedWords(np.zeros(0, np.uint8), entry_W4)
         start = int(entry_W4[0, _START])
         entry_W4[:, _START] -= np.uint64(start)
-        return Words(self._arena_A[start : self._used].copy(), entry_W4)
+        return CountedWords(self._arena_A[start : self._used].copy(), entry_W4)
 
     @property
     def _used(self) -> int:
@@ -169,7 +169,7 @@ class Lexicon:
 def lexicon_of(words: Iterable[str]) -> Lexicon:
     """The words of a vocabulary, numbered by their ids."""
     lexicon = Lexicon()
-    lexicon.add(Words.of(words))
+    lexicon.add(CountedWords.of(words))
     return lexicon
 
 

@@ -20,7 +20,7 @@ _OF_THE_SYSTEM = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))  # exce
 
 
 @dataclass(frozen=True)
-class Limits:
+class FileLimits:
     ratio: int = 250  # decompressed bytes per compressed byte, beyond the first `small` bytes
     small: int = 64 << 20
     bytes: int = 1 << 40  # in one file, decompressed
@@ -52,12 +52,12 @@ class Limits:
             )
 
 
-def limits() -> Limits:
+def limits() -> FileLimits:
     """The defaults, changed by FIRTH_LIMITS."""
     given = os.environ.get(_ENVIRONMENT)
     if not given:
-        return Limits()
-    names = [field.name for field in fields(Limits)]
+        return FileLimits()
+    names = [field.name for field in fields(FileLimits)]
     changed: dict[str, int] = {}
     for pair in given.split(","):
         name, _, number = (part.strip() for part in pair.partition("="))
@@ -66,7 +66,7 @@ def limits() -> Limits:
         if not number.isdecimal() or not 0 < len(number) < 19 or not int(number):
             raise ConfigError(f'{_ENVIRONMENT} has {name}="{number[:_SHOWN]}"; expected a whole number above 0')
         changed[name] = int(number)
-    return replace(Limits(), **changed)
+    return replace(FileLimits(), **changed)
 
 
 def expect_text_file(path: Path) -> None:

@@ -28,7 +28,7 @@ _RETURNED = {"role": "tool", "tool_call_id": _ID, "name": _CALL.name, "content":
 TemplateMessage = Mapping[str, Any]  # a message as templates expect it: {"role", "content", "tool_calls" …}
 
 
-class Written(Protocol):
+class TemplateProperties(Protocol):
     """The properties of a template that a TemplateFormat needs."""
 
     @property
@@ -43,7 +43,7 @@ class Written(Protocol):
 class ToolFormat:
     """The tool format of a template. Raises a DataError if it has no tools, or writes calls in none of the FORMATS."""
 
-    def __init__(self, format: Written) -> None:
+    def __init__(self, format: TemplateProperties) -> None:
         self._format, self._template = format, format.template.for_tools
         if _CALL.name not in self._rendered([_ASKED], [_TOOL]):
             raise DataError("the chat template of this model does not support tools. Remove them, or use another model.")

@@ -25,7 +25,7 @@ _SHOWN = 40  # words on each side of a concordance line, at most; the printer cu
 
 
 @dataclass(frozen=True)
-class Line:
+class ConcordanceLine:
     """One occurrence of the word, with the words to its left and right."""
 
     left: list[str]
@@ -45,7 +45,7 @@ class Collocate:
 class WordContexts:
     word: str
     count: int
-    lines: list[Line]
+    lines: list[ConcordanceLine]
     collocates: list[Collocate]  # strongest first
 
 
@@ -104,11 +104,11 @@ def _sentence_bounds(text: EncodedCorpus, place_P: NDArray[np.int64]) -> tuple[N
     return start_P, np.asarray(text.ends[sentence_P])
 
 
-def _line(text: EncodedCorpus, place: int, start: int, stop: int) -> Line:
+def _line(text: EncodedCorpus, place: int, start: int, stop: int) -> ConcordanceLine:
     words = text.vocabulary.words
     left = text.ids[max(start, place - _SHOWN) : place]
     right = text.ids[place + 1 : min(stop, place + 1 + _SHOWN)]
-    return Line([words[id] for id in left], [words[id] for id in right])
+    return ConcordanceLine([words[id] for id in left], [words[id] for id in right])
 
 
 def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArray[np.int64], window: int) -> NDArray[np.int64]:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from dataclasses import dataclass
 
 from firth.progress.display import Display
 
 _BETWEEN = 0.2  # seconds between two updates of the bar
 
 
-class Report(Protocol):
-    """A firth.vectors.trainer.Report."""
+@dataclass(frozen=True)
+class Report:
+    """Progress of the training, reported after each block."""
+
+    epoch: int  # the first unfinished epoch, counted from 1
+    epochs: int
+    words: int  # words read so far, over all epochs
+    of: int  # words to read in total
+    loss: float | None  # mean loss per prediction in this epoch so far, in nats; None before the first prediction
+    losses: tuple[float | None, ...]  # mean loss of each finished epoch
+    seconds: float  # training time, without reading and compiling
 
     @property
-    def epoch(self) -> int: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def words(self) -> int: ...
-    @property
-    def of(self) -> int: ...
-    @property
-    def loss(self) -> float | None: ...
-    @property
-    def losses(self) -> tuple[float | None, ...]: ...
-    @property
-    def words_per_second(self) -> float: ...
+    def words_per_second(self) -> float:
+        return self.words / max(self.seconds, 1e-9)
 
 
 class VectorsDisplay(Display):

@@ -32,7 +32,7 @@ from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache, sealed
 from firth.text.checksums import digest, digests
-from firth.text.lexicon import Lexicon, Words, lexicon_of, rename
+from firth.text.lexicon import CountedWords, Lexicon, lexicon_of, rename
 from firth.text.parallel import in_order
 from firth.text.parallel import workers as threads
 from firth.text.readers.corpus import Corpus, Scan, Scanning, known_scan
@@ -124,7 +124,7 @@ class _Numbered:
     ends: Path
     workers: int
     scanning: Scanning
-    parts: list[Words]
+    parts: list[CountedWords]
     batches: list[tuple[int, int, int]]  # (part, end of its words, end of its newlines) of each batch of text
 
 
@@ -169,7 +169,7 @@ class _Numbering:
     def __init__(self, lower: bool, strip_punctuation: bool, workplace: Path, held: int) -> None:
         self._lower, self._strip, self._workplace, self._held = lower, strip_punctuation, workplace, held
         self._free: SimpleQueue[tuple[int, Lexicon]] = SimpleQueue()  # the lexicons that no thread is using, with their parts
-        self._parts: list[Words | None] = []
+        self._parts: list[CountedWords | None] = []
         self._adding = Lock()
 
     def __call__(self, text: str) -> tuple[int, NDArray[np.uint32], NDArray[np.int64]]:
@@ -187,7 +187,7 @@ class _Numbering:
             self._parts[part] = lexicon.words().spilled(f"{self._workplace}-{part}")
         return part, ids, ends
 
-    def parts(self) -> list[Words]:
+    def parts(self) -> list[CountedWords]:
         while not self._free.empty():
             part, lexicon = self._free.get_nowait()
             self._parts[part] = lexicon.words()

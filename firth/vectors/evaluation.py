@@ -37,7 +37,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Pair:
+class ScoredPair:
     a: str
     b: str
     score: float
@@ -58,7 +58,7 @@ class Similarity:
 
 
 @dataclass(frozen=True)
-class Question:
+class AnalogyQuestion:
     """a is to b as c is to d."""
 
     section: str
@@ -69,7 +69,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Section:
+class AnalogySection:
     name: str
     correct: int
     covered: int  # questions whose four words are all in the vocabulary; the others are skipped
@@ -83,18 +83,18 @@ class Section:
 @dataclass(frozen=True)
 class Analogies:
     method: Method
-    sections: tuple[Section, ...]
+    sections: tuple[AnalogySection, ...]
 
     @property
-    def total(self) -> Section:
+    def total(self) -> AnalogySection:
         return _sum("total", self.sections)
 
     @property
-    def semantic(self) -> Section:
+    def semantic(self) -> AnalogySection:
         return _sum("semantic", [section for section in self.sections if not _syntactic(section.name)])
 
     @property
-    def syntactic(self) -> Section:
+    def syntactic(self) -> AnalogySection:
         return _sum("syntactic", [section for section in self.sections if _syntactic(section.name)])
 
 
@@ -108,12 +108,12 @@ class Composition:
     neighbors: Neighbors
 
 
-def read_pairs(path: str | Path) -> list[Pair]:
+def read_pairs(path: str | Path) -> list[ScoredPair]:
     """Read a similarity file: two words and a score per line, separated by tabs, commas, semicolons or spaces; # is a comment.
 
     The score is the first column after the words that holds a number in the first row, so that SimLex-999 and WordSim-353 can be
     read as published, with their headers and extra columns."""
-    found: list[Pair] = []
+    found: list[ScoredPair] = []
     column: int | None = None
     for number, line in _lines(path):
         if line.startswith("#"):
@@ -126,15 +126,15 @@ def read_pairs(path: str | Path) -> list[Pair]:
         score = _number(fields[column]) if column is not None and column < len(fields) else None
         if score is None:
             raise DataError(f'{path}, line {number:,}: "{line[:60]}"; expected two words and a score')
-        found.append(Pair(fields[0], fields[1], score))
+        found.append(ScoredPair(fields[0], fields[1], score))
     if not found:
         raise DataError(f"{path} contains no word pairs; expected two words and a score per line")
     return found
 
 
-def read_questions(path: str | Path) -> list[Question]:
+def read_questions(path: str | Path) -> list[AnalogyQuestion]:
     """Read an analogy file in word2vec's format: `: section` lines, each followed by lines of four words."""
-    found: list[Question] = []
+    found: list[AnalogyQuestion] = []
     section = None
     for number, line in _lines(path):
         fields = line.split()
@@ -145,14 +145,14 @@ def read_questions(path: str | Path) -> list[Question]:
         elif section is None:
             raise DataError(f'{path}, line {number:,}: a question before the first section; expected a line such as ": family"')
         else:
-            found.append(Question(section, *fields))
+            found.append(AnalogyQuestion(section, *fields))
     if not found:
         raise DataError(f'{path} contains no questions; expected sections such as ": family" and lines of four words')
     return found
 
 
 def similarity(
-    vectors: WordVectors, pairs: Sequence[Pair], name: str, fold_case: bool = True, restrict_vocab: int | None = None
+    vectors: WordVectors, pairs: Sequence[ScoredPair], name: str, fold_case: bool = True, restrict_vocab: int | None = None
 ) -> Similarity:
     """Spearman's ρ between cosines and scores, over the pairs whose words are both in the vocabulary."""
     known = _Folded(vectors, fold_case, restrict_vocab)
@@ -180,7 +180,7 @@ def ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def analogies(
     vectors: WordVectors,
-    questions: Sequence[Question],
+    questions: Sequence[AnalogyQuestion],
     method: Method = "add",
     restrict_vocab: int | None = RESTRICT,
     fold_case: bool = True,
@@ -197,7 +197,7 @@ def analogies(
     sections = []
     for name in dict.fromkeys(names):
         here = np.array([name == other for other in names])
-        sections.append(Section(name, int(right_Q[here].sum()), int(covered_Q[here].sum()), int(here.sum())))
+        sections.append(AnalogySection(name, int(right_Q[here].sum()), int(covered_Q[here].sum()), int(here.sum())))
     return Analogies(method, tuple(sections))
 
 
@@ -305,9 +305,9 @@ def _syntactic(section: str) -> bool:
     return section.startswith("gram")
 
 
-def _sum(name: str, sections: Sequence[Section]) -> Section:
+def _sum(name: str, sections: Sequence[AnalogySection]) -> AnalogySection:
     correct, covered, questions = (sum(getattr(s, what) for s in sections) for what in ("correct", "covered", "questions"))
-    return Section(name, correct, covered, questions)
+    return AnalogySection(name, correct, covered, questions)
 
 
 def _lines(path: str | Path) -> Iterator[tuple[int, str]]:

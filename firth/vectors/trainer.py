@@ -36,7 +36,7 @@ from firth.progress import Progress, silent
 from firth.text.parallel import cores
 from firth.text.readers.reader import Format
 from firth.vectors.config import Device, Loss, Model, VectorsConfig
-from firth.vectors.display import VectorsDisplay
+from firth.vectors.display import Report, VectorsDisplay
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.huffman import huffman
 from firth.vectors.sampling import busy_rows
@@ -57,23 +57,6 @@ _SMALLEST = 1_000
 _ROUND = 1_000_000  # words that each thread trains on before several processes report, or combine their matrices
 _ENOUGH = 1_000_000  # words in all epochs together: with fewer, all vectors stay close to each other
 _OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other formats
-
-
-@dataclass(frozen=True)
-class Report:
-    """Progress of the training, reported after each block."""
-
-    epoch: int  # the first unfinished epoch, counted from 1
-    epochs: int
-    words: int  # words read so far, over all epochs
-    of: int  # words to read in total
-    loss: float | None  # mean loss per prediction in this epoch so far, in nats; None before the first prediction
-    losses: tuple[float | None, ...]  # mean loss of each finished epoch
-    seconds: float  # training time, without reading and compiling
-
-    @property
-    def words_per_second(self) -> float:
-        return self.words / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -248,7 +231,7 @@ def settings(given: dict[str, Any], start: WordVectors | None = None) -> Vectors
 
 
 @dataclass
-class Training:
+class WordVectorTraining:
     """The state of a training: its text, settings, matrices and kernel."""
 
     text: EncodedCorpus
@@ -268,7 +251,7 @@ def prepare_training(
     start: WordVectors | None = None,
     watcher: TrainingCallbacks | None = None,
     team: Team = ALONE,
-) -> Training:
+) -> WordVectorTraining:
     """Initial weights, or those of `start`, and a kernel for them."""
     watcher = watcher or TrainingCallbacks()
     from firth.vectors.kernels import output_rows, zeros
@@ -285,7 +268,7 @@ def prepare_training(
         input_Vd, output_Vd = shared
         of_kernel = dataclasses.replace(config, threads=config.workers * team.size)  # that write to these matrices
     kernel, fetch = _kernel(of_kernel, text.vocabulary, input_Vd, output_Vd, watcher)
-    return Training(text, config, input_Vd, output_Vd, kernel, fetch, team, shared is not None)
+    return WordVectorTraining(text, config, input_Vd, output_Vd, kernel, fetch, team, shared is not None)
 
 
 def _in_shared_memory(team: Team, *matrices: Matrix) -> list[Matrix] | None:
@@ -305,7 +288,7 @@ def initial_vectors(V: int, config: VectorsConfig) -> Matrix:
     return input_Vd
 
 
-def fit(training: Training) -> Generator[Report, None, None]:
+def fit(training: WordVectorTraining) -> Generator[Report, None, None]:
     """Train block by block. Closing the generator finishes the blocks in progress and starts no others.
 
     Several processes share the blocks, and report after each round."""
@@ -377,7 +360,7 @@ class _Tally:
         )
 
 
-def combined_matrices(training: Training) -> tuple[Combined, Combined]:
+def combined_matrices(training: WordVectorTraining) -> tuple[Combined, Combined]:
     """The matrices of several processes, with the expected updates of their rows."""
     config, count_V = training.config, training.text.vocabulary.count_V
     tree = huffman(count_V) if config.loss == "hs" else None
@@ -427,7 +410,7 @@ def _seed(seed: int, epoch: int, number: int) -> int:
     return int(np.random.SeedSequence((seed, epoch, number)).generate_state(1, np.uint64)[0] >> 1)  # fits a signed integer
 
 
-def _finish(training: Training, out: Path | None, watcher: TrainingCallbacks) -> WordVectors:
+def _finish(training: WordVectorTraining, out: Path | None, watcher: TrainingCallbacks) -> WordVectors:
     """Train to the end or until interrupted, and save the result in both cases."""
     state, interruption = "interrupted", None
     try:
@@ -450,7 +433,7 @@ def _finish(training: Training, out: Path | None, watcher: TrainingCallbacks) ->
     return vectors
 
 
-def trained_vectors(training: Training, state: str) -> WordVectors:
+def trained_vectors(training: WordVectorTraining, state: str) -> WordVectors:
     report = training.last
     metadata = {
         "config": json.dumps(dataclasses.asdict(training.config)),

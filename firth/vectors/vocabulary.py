@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.lexicon import MISSING, Lexicon, Words, lexicon_of
+from firth.text.lexicon import MISSING, CountedWords, Lexicon, lexicon_of
 from firth.text.parallel import cores, in_order
 
 
@@ -61,7 +61,7 @@ class Vocabulary:
 
 
 def chosen(
-    parts: Sequence[Words],
+    parts: Sequence[CountedWords],
     min_count: int,
     max_vocab: int | None,
     base: Vocabulary | None,
@@ -89,18 +89,18 @@ def chosen(
     return Vocabulary.ranked(counts | new)
 
 
-def _spelled(words: Words, count_W: NDArray[np.int64], kept_W: NDArray[np.bool_]) -> dict[str, int]:
+def _spelled(words: CountedWords, count_W: NDArray[np.int64], kept_W: NDArray[np.bool_]) -> dict[str, int]:
     kept = np.flatnonzero(kept_W)
     return dict(zip(words.spelled(kept), count_W[kept].tolist(), strict=True))
 
 
-def _totals(parts: Sequence[Words], held: int) -> Iterator[Words]:
+def _totals(parts: Sequence[CountedWords], held: int) -> Iterator[CountedWords]:
     """Every word once with its total count. Words are merged one range of hash values at a time: each thread has one, and memory
     holds only about `held` words."""
     threads = min(cores(), len(parts))
     shares = max(threads, -(-threads * sum(map(len, parts)) // held))
 
-    def merged(share: int) -> Words:
+    def merged(share: int) -> CountedWords:
         lexicon = Lexicon()
         for part in parts:
             lexicon.add(part, share, shares)

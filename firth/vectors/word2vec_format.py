@@ -28,7 +28,7 @@ _SPACES = (b"  ", b"\t", b"\v", b"\f", b"\r")  # besides single spaces
 _WRITTEN = 1 << 16  # numbers formatted at a time
 
 
-class Rows:
+class VectorRows:
     """The words and vectors read so far; grows in place, so that it need not trust the header."""
 
     def __init__(self, width: int, where: str) -> None:
@@ -97,22 +97,22 @@ class Rows:
                 raise DataError(f'{self.where}: "{word}" occurs in rows {seen[word]:,} and {row:,}. Remove one of them')
 
 
-def read_text(chunks: Chunks, where: str, header: tuple[int, int] | None) -> Rows:
+def read_text(chunks: Chunks, where: str, header: tuple[int, int] | None) -> VectorRows:
     """Read rows of text; a header must be the first line."""
-    rows = Rows(header[1], where) if header else None
+    rows = VectorRows(header[1], where) if header else None
     for first, lines in _blocks_of_lines(chunks, where):
         numbered = [(n, line) for n, line in enumerate(lines, first) if line and not (header and n == 1)]
         if not numbered:
             continue
-        rows = rows or Rows(_width(*numbered[0], where), where)
+        rows = rows or VectorRows(_width(*numbered[0], where), where)
         words, block_Nd = _parsed(numbered, rows.width, where)
         rows.add(words, block_Nd)
-    return rows or Rows(0, where)
+    return rows or VectorRows(0, where)
 
 
-def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> Rows:
+def read_binary(chunks: Chunks, where: str, header: tuple[int, int]) -> VectorRows:
     V, d = header
-    rows, rest, started = Rows(d, where), b"", False
+    rows, rest, started = VectorRows(d, where), b"", False
     for chunk in chunks:
         rest += chunk
         if not started:

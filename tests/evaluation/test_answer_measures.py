@@ -16,7 +16,7 @@ from firth.evaluation.answers import best_span, evaluate, find, normalised, over
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.data.questions import windows
 from firth.text.readers.pieces import pieces_of_text
-from firth.text.readers.squad import Answer, Question
+from firth.text.readers.squad import GoldAnswer, Question
 
 CONTEXT = " ".join(f"w{n}" for n in range(20))
 
@@ -93,7 +93,7 @@ def test_the_answer_is_the_same_in_one_window_or_in_several(limit: int) -> None:
     tokenizer = Tokenizer.train(TokenizerConfig(kind="word"), pieces_of_text(f"{CONTEXT} where is it"), documents=2)
     model: Any = Pointing(*(int(tokenizer.encode(word)[0]) for word in ("w11", "w12")))
     questions = [
-        Question("here", CONTEXT, "where is it", (Answer(answer, CONTEXT.index(answer)),)) for answer in ("w11 w12", "w3")
+        Question("here", CONTEXT, "where is it", (GoldAnswer(answer, CONTEXT.index(answer)),)) for answer in ("w11 w12", "w3")
     ]
     readings = windows(questions, tokenizer, limit)
     found = find(model, readings, longest=5, batch=3)

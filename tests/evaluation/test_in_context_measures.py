@@ -22,7 +22,7 @@ from firth.evaluation.in_context import (
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
-from firth.text.datasets.in_context_tasks import Linear, PointPrompts, SwapPrompts, Swaps
+from firth.text.datasets.in_context_tasks import LinearFunctions, PointPrompts, SwapPrompts, Swaps
 
 SWAPS = Swaps(letters=3, word_length=3, examples=3)
 
@@ -32,7 +32,7 @@ def swaps(count: int = 7) -> SwapPrompts:
 
 
 def points(count: int = 7, noise: float = 0.0) -> PointPrompts:
-    return Linear(dimensions=3, noise=noise, examples=6).draw("test", count, np.random.default_rng(5))
+    return LinearFunctions(dimensions=3, noise=noise, examples=6).draw("test", count, np.random.default_rng(5))
 
 
 def model() -> LanguageModel:

@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from firth.evaluation.skills import by_skill, exact_match, tag_accuracy
-from firth.text.conversation import Asked, Skill
+from firth.text.conversation import QuestionFacts, Skill
 
 
 def test_tags_are_compared_place_by_place() -> None:
@@ -22,12 +22,12 @@ def test_white_space_around_an_answer_does_not_count() -> None:
 
 def test_each_skill_has_its_own_metric_and_its_parts() -> None:
     asked = [
-        Asked(Skill("reviews"), 1),
-        Asked(Skill("reviews", "held out"), 2),
-        Asked(Skill("reviews", "held out"), 3),
-        Asked(Skill("dutch"), 1),
-        Asked(Skill("tags"), 1),
-        Asked(None, 1),
+        QuestionFacts(Skill("reviews"), 1),
+        QuestionFacts(Skill("reviews", "held out"), 2),
+        QuestionFacts(Skill("reviews", "held out"), 3),
+        QuestionFacts(Skill("dutch"), 1),
+        QuestionFacts(Skill("tags"), 1),
+        QuestionFacts(None, 1),
     ]
     dutch = "dit is een heel mooi boek", "dit is een heel goed boek"
     hypotheses = ["Yes", "Yes", "No", dutch[0], "DET VERB", "what?"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.evaluation.wic import Pairs, accuracy, best_threshold, cosines, measure, units
+from firth.evaluation.wic import PairCosines, accuracy, best_threshold, cosines, measure, units
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 30])
@@ -37,8 +37,8 @@ def test_no_pairs_are_refused() -> None:
         best_threshold([], [])
 
 
-def pairs(same: list[bool], **cosine: list[float]) -> Pairs:
-    return Pairs({int(name[1:]): np.array(values) for name, values in cosine.items()}, np.array(same))
+def pairs(same: list[bool], **cosine: list[float]) -> PairCosines:
+    return PairCosines({int(name[1:]): np.array(values) for name, values in cosine.items()}, np.array(same))
 
 
 def test_layer_and_threshold_come_from_the_training_pairs_alone() -> None:

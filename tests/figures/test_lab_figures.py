@@ -9,7 +9,7 @@ import pytest
 from firth.figures.counting import in_bytes, parameters, short
 from firth.figures.ranking import ranking
 from firth.figures.training import metrics, training_curves
-from firth.models.counting import Part
+from firth.models.counting import WeightGroup
 
 
 def test_a_ranking_has_every_word_in_its_place_and_none_as_markup() -> None:
@@ -22,7 +22,7 @@ def test_a_ranking_has_every_word_in_its_place_and_none_as_markup() -> None:
 
 
 def test_parts_of_the_same_name_have_bars_of_their_own() -> None:
-    figure = parameters([Part("query", (4, 8), 3), Part("biases", (8,), 2), Part("biases", (32,), 1)])
+    figure = parameters([WeightGroup("query", (4, 8), 3), WeightGroup("biases", (8,), 2), WeightGroup("biases", (32,), 1)])
     (bars,) = figure.plot.data
     assert list(bars.x) == [96, 16, 32]
     assert len(set(bars.y)) == 3

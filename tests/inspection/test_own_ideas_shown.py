@@ -15,7 +15,7 @@ import firth
 from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import merged
-from firth.inspection.walk import Matrix, Walk
+from firth.inspection.walk import Walk, WalkMatrix
 from firth.serving.lab.app import build
 from firth.serving.lab.library import RunLibrary
 
@@ -62,7 +62,7 @@ def run(sort: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_recipe(compose(merged(usual, {"model": SHOWN[sort][0]})), tmp_path_factory.mktemp(sort) / "run").path
 
 
-def chosen(found: Walk, stage: str, name: str) -> Matrix:
+def chosen(found: Walk, stage: str, name: str) -> WalkMatrix:
     (one,) = [one for one in found.stages if one.name == stage]
     return next(matrix for matrix in one.matrices() if matrix.name == name)
 

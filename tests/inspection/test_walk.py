@@ -11,7 +11,7 @@ from torch import nn
 
 from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
-from firth.inspection.walk import Matrix, Walk, walk
+from firth.inspection.walk import Walk, WalkMatrix, walk
 from firth.layers.attention.weights import weights
 from firth.layers.tap import attention_calls, outputs
 from firth.models import RecurrentConfig, TransformerConfig, language_model, seq2seq
@@ -87,7 +87,7 @@ def walked_pair(network: Any) -> tuple[Walk, torch.Tensor]:
     return walk(Reading(network, forward, tuple(map(str, IDS)), tuple(map(str, TARGET))), str), logits_TV
 
 
-def assert_spelled(one: Matrix) -> None:
+def assert_spelled(one: WalkMatrix) -> None:
     """Cells of the first, a middle and the last row and column; masked scores are cells, too."""
     assert one.value.shape[0] == len(one.rows)
     assert len(one.axes) == one.value.ndim == 2

@@ -17,7 +17,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import attend, chunked, mask, reference, score
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import statistics, weights
-from firth.layers.position import ALiBi, Buckets, shaw
+from firth.layers.position import ALiBi, BucketBias, shaw
 
 
 class Largest(TorchDispatchMode):
@@ -136,7 +136,7 @@ LONG = {  # all of them give every key that is seen the same weight
     "dot": (score.SCALED_DOT, None),
     "gaussian": (score.GAUSSIAN, ALiBi(torch.zeros(1))),
     "shaw": (score.SCALED_DOT, shaw(torch.ones(9, 4), torch.ones(9, 4))),
-    "t5": (score.DOT, Buckets(torch.ones(8, 1), bidirectional=True)),
+    "t5": (score.DOT, BucketBias(torch.ones(8, 1), bidirectional=True)),
     "additive": (score.additive(torch.ones(4)), None),
 }
 

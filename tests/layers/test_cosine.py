@@ -17,7 +17,7 @@ from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score.cosine import unit
 from firth.layers.self_attention import Attend
 from firth.models import TransformerConfig, language_model
-from firth.models.counting import Part, count
+from firth.models.counting import WeightGroup, count
 from firth.models.initialise import initialise
 
 B, H, G, T, D = 2, 4, 2, 6, 8
@@ -114,4 +114,4 @@ def test_a_temperature_for_other_heads_is_refused() -> None:
 
 def test_counting_names_the_temperatures() -> None:
     config = TransformerConfig(kind="transformer", width=16, depth=3, heads=2, context=8, score="cosine")
-    assert Part("score", (1,), 6) in count(language_model(config, 7)).parts
+    assert WeightGroup("score", (1,), 6) in count(language_model(config, 7)).parts

@@ -1,5 +1,5 @@
-"""The bench of recurrent layers in half precision, without a GPU: torch's layers on the CPU stand in for cuDNN, everything around
-them is the real thing. On a GPU, test_recurrent_gpu.py tests both."""
+"""The buffers of recurrent layers in half precision, without a GPU: torch's layers on the CPU stand in for cuDNN, everything
+around them is the real thing. On a GPU, test_recurrent_gpu.py tests both."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def passed(layer: Recurrent, x_BTi: Tensor, dtype: torch.dtype | None, share: float) -> list[Tensor]:
-    """Output, last state, and all gradients of `share` times the loss; on benches if a type is given, else by torch."""
+    """Output, last state, and all gradients of `share` times the loss; in such buffers if a type is given, else by torch."""
     x = x_BTi.clone().requires_grad_()
     first = [part.detach().requires_grad_() for part in layer.initial_state(len(x)).parts]
     cell: Any = layer.layers[0]
@@ -113,7 +113,7 @@ def test_a_gradient_that_is_no_number_is_not_hidden(value: float) -> None:
     assert not torch.isfinite(torch.autograd.grad(y, x_BTi, dy)[0]).all()
 
 
-def test_benches_are_lent_and_come_back() -> None:
+def test_buffers_are_lent_and_come_back() -> None:
     layer = Recurrent("gru", 5, 6)
     cell: Any = layer.layers[0]
 
@@ -121,17 +121,17 @@ def test_benches_are_lent_and_come_back() -> None:
         state = tuple(layer.initial_state(2).parts)
         return half_precision.train(cell, torch.randn(2, 4, 5), state, cell.directions_weights(), torch.bfloat16)[0]
 
-    def benches() -> list[bool]:
-        return [bench.used for one in half_precision._benches[cell].values() for bench in one]
+    def lent() -> list[bool]:
+        return [buffers.used for one in half_precision._buffers_of[cell].values() for buffers in one]
 
     first, second = read(), read()
-    assert benches() == [True, True]
+    assert lent() == [True, True]
     first.float().sum().backward()  # type: ignore[no-untyped-call]
-    assert benches() == [False, True]
+    assert lent() == [False, True]
     del second
-    assert benches() == [False, False]
+    assert lent() == [False, False]
     read()
-    assert len(benches()) == 2
+    assert len(lent()) == 2
     again = read()
     again.float().sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
     with pytest.raises(RuntimeError, match="asked for twice"):
@@ -144,4 +144,4 @@ def test_only_a_few_shapes_are_kept() -> None:
     for length in range(1, 9):
         state = tuple(layer.initial_state(2).parts)
         half_precision.train(cell, torch.randn(2, length, 5), state, cell.directions_weights(), torch.bfloat16)
-    assert [shape[1] for shape in half_precision._benches[cell]] == [5, 6, 7, 8]
+    assert [shape[1] for shape in half_precision._buffers_of[cell]] == [5, 6, 7, 8]

@@ -9,7 +9,7 @@ from firth.errors import ConfigError
 from firth.layers.position.t5 import bucket
 from firth.models import TransformerEncoderConfig
 from firth.models.config import transformer
-from firth.models.encoder import Reader, encoder
+from firth.models.encoder import EmbeddingEncoder, encoder
 from firth.models.initialise import initialise
 from firth.models.readouts import masked_lm
 
@@ -18,7 +18,7 @@ TOKEN_BT, LENGTH_B = torch.arange(12).view(2, 6), torch.tensor([6, 4])
 BUCKETS = {"position.buckets": 6, "position.max_distance": 5}
 
 
-def reader(kind: str, **settings: object) -> Reader:
+def reader(kind: str, **settings: object) -> EmbeddingEncoder:
     table = {"width": 16, "depth": 2, "context": CONTEXT, "position.kind": kind} | settings
     return encoder(transformer(TransformerEncoderConfig, table), VOCAB).eval()
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firth.layers.kernels.half_precision import _benches
+from firth.layers.kernels.half_precision import _buffers_of
 from firth.layers.recurrent import Recurrent
 from firth.layers.state import RecurrentState
 
@@ -98,7 +98,7 @@ def test_recorded_passes_repeat_the_first_ones_to_the_bit_whatever_came_between(
     first = trained(layer, x_BTi)
     for _ in range(4):
         trained(layer, other_BTi)
-    assert all(bench._recorded is not None for cell in layer.layers for benches in _benches[cell].values() for bench in benches)
+    assert all(buffers._recorded is not None for cell in layer.layers for lent in _buffers_of[cell].values() for buffers in lent)
     for before, after in zip(first, trained(layer, x_BTi), strict=True):
         assert torch.equal(before, after)
 
@@ -124,7 +124,7 @@ def test_a_text_that_nobody_goes_back_through_leaves_its_place_to_the_next() -> 
     for _ in range(5):
         with torch.autocast("cuda", torch.bfloat16):
             layer(torch.randn(2, 9, 16, device="cuda"))
-    assert [len(benches) for benches in _benches[layer.layers[0]].values()] == [1]
+    assert [len(lent) for lent in _buffers_of[layer.layers[0]].values()] == [1]
 
 
 def test_it_trains_with_its_new_weights_after_every_update() -> None:

@@ -18,7 +18,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import attend, mask
 from firth.layers.position import (
     ALiBi,
-    Buckets,
+    BucketBias,
     Distances,
     Learned,
     Rotary,
@@ -142,7 +142,7 @@ def test_the_bias_equals_that_of_hugging_faces_t5(both: bool) -> None:
 @given(count=st.integers(4, 40), extra=st.integers(1, 200), both=st.booleans())
 def test_the_table_by_distance_ends_where_the_last_bucket_begins(count: int, extra: int, both: bool) -> None:
     reach = count // (4 if both else 2) + extra
-    mine = Buckets(torch.arange(count, dtype=torch.float64).unsqueeze(-1), both, reach)
+    mine = BucketBias(torch.arange(count, dtype=torch.float64).unsqueeze(-1), both, reach)
     assert mine.left <= reach
     assert mine.right == (mine.left if both else 0)
     distance = torch.arange(-2 * reach, 2 * reach + 1)
@@ -226,7 +226,10 @@ def test_the_rotation_in_attend_is_the_one_of_the_models() -> None:
         ),
         (ALiBi(torch.zeros(H, device="meta")), r"slope_H of ALiBi is on meta, q, k and v are on cpu"),
         (shaw(torch.zeros(R, D, device="meta")), r"key_RD of Shaw is on meta, q, k and v are on cpu"),
-        (buckets(torch.zeros(8, H, device="meta"), bidirectional=True), r"table_NH of Buckets is on meta, q, k and v are on cpu"),
+        (
+            buckets(torch.zeros(8, H, device="meta"), bidirectional=True),
+            r"table_NH of BucketBias is on meta, q, k and v are on cpu",
+        ),
     ],
 )
 @pytest.mark.parametrize("kernel", ["auto", "reference"])

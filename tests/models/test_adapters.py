@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.hook_free import Linear
-from firth.layers.lora import LoraLinear, LowRank, Rows
+from firth.layers.lora import LoraLinear, LowRank, ProjectionRows
 from firth.models import (
     Network,
     TransformerConfig,
@@ -61,7 +61,10 @@ def shaken(network: Network) -> Network:
 def test_an_adapter_adds_b_a_x_to_its_own_rows() -> None:
     generator = torch.Generator().manual_seed(0)
     frozen = Linear(3, 5).double()
-    parts = {"query": LowRank(3, 2, Rows(0, 2, 0.5), frozen.weight), "value": LowRank(3, 1, Rows(4, 5, 2.0), frozen.weight)}
+    parts = {
+        "query": LowRank(3, 2, ProjectionRows(0, 2, 0.5), frozen.weight),
+        "value": LowRank(3, 1, ProjectionRows(4, 5, 2.0), frozen.weight),
+    }
     adapter = LoraLinear(frozen, parts)  # type: ignore[arg-type]
     for part in parts.values():
         nn.init.normal_(part.a, generator=generator)
@@ -169,7 +172,7 @@ def test_an_adapter_of_full_rank_can_become_any_update() -> None:
     update = torch.randn(4, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     errors = []
     for rank in (4, 1):
-        part = LowRank(4, rank, Rows(0, 4, 0.5), frozen.weight)
+        part = LowRank(4, rank, ProjectionRows(0, 4, 0.5), frozen.weight)
         part.draw(torch.Generator().manual_seed(4))
         with torch.no_grad():
             part.b.copy_(update @ torch.linalg.pinv(part.a) / 0.5)

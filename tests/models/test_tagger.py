@@ -9,7 +9,7 @@ import torch
 from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, size_of
 from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
-from firth.models.tagger import Spelling, Tagger, tagger
+from firth.models.tagger import SpellingEncoder, Tagger, tagger
 from firth.tasks.tagging import tagging
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.sentences import spelling
@@ -61,7 +61,7 @@ def test_a_sentence_is_tagged_as_it_would_be_alone_whatever_stands_behind_it(nam
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-def by_hand(model: Spelling, word: str) -> torch.Tensor:
+def by_hand(model: SpellingEncoder, word: str) -> torch.Tensor:
     """P max_k (A [s_k; s_k+1; s_k+2] + a) + b, window by window."""
     s_Kc = model.symbols.weight[torch.from_numpy(spelling(word).astype(np.int64))]
     windows = [model.windows.weight @ torch.cat(list(s_Kc[k : k + 3])) + model.windows.bias for k in range(len(s_Kc) - 2)]

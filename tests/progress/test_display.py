@@ -15,7 +15,8 @@ import firth
 from firth.progress import Progress, silent
 from firth.progress.display import Display, followed, showing, shows_progress
 from firth.progress.screens import Lines, Notebook, screen
-from firth.vectors.trainer import Report, watching
+from firth.vectors.display import Report
+from firth.vectors.trainer import watching
 
 
 @pytest.fixture

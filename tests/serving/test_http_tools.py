@@ -14,7 +14,7 @@ from scripted import ScriptedEngine, chat_models, scripted
 from tool_templates import TOOL_TEMPLATES
 
 from firth.decoding.engine.jobs import Finished, GeneratedToken, Job
-from firth.serving.http.writing import Text
+from firth.serving.http.writing import ResponseText
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS: Any = [
@@ -124,7 +124,9 @@ def test_special_tokens_are_part_of_a_text_only_where_they_say_that_a_call_begin
     """An imported tokenizer spells none of its special tokens."""
     model = server[0].models.get("Mistral")
     job = Job((1,), model.language.recipe.decoding)
-    plain, shown = (Text(0, job, _Silent(model.run.tokenizer), (), (), False, shown=shown) for shown in ({}, {7: "[TOOL_CALLS]"}))
+    plain, shown = (
+        ResponseText(0, job, _Silent(model.run.tokenizer), (), (), False, shown=shown) for shown in ({}, {7: "[TOOL_CALLS]"})
+    )
     for text, expected in ((plain, ""), (shown, "[TOOL_CALLS]")):
         text.read([GeneratedToken(7, -1.0), Finished("stop")])
         assert text.take().text == expected

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from firth.api import compose, load, train_recipe
 from firth.errors import DataError
 from firth.models import LanguageModel
-from firth.tasks.abilities.completion import Completion, _Spelled
+from firth.tasks.abilities.completion import Completion, _SpelledWord
 from firth.tasks.next_token import LanguageModelRun
 from firth.text import Piece, Tokenizer, TokenizerConfig
 
@@ -180,7 +180,7 @@ def test_a_word_does_not_end_inside_a_letter() -> None:
     model = listed("bpe")
     tokens = tuple(model.tokenizer.encode(" café.").tolist())
     assert model.tokenizer.decode(tokens[:-2]) == " caf\ufffd"
-    words = _Spelled(model)
+    words = _SpelledWord(model)
     assert words.begins_V[tokens[0]]
     assert words.continues_V[list(tokens[1:-1])].all()
     assert words.ends_V[tokens[-1]]

@@ -12,7 +12,7 @@ from firth.models.initialise import initialise
 from firth.models.point_reader import point_reader
 from firth.tasks.in_context import in_context
 from firth.tasks.in_context_regression import in_context_regression
-from firth.text.datasets.in_context_tasks import Linear, Swaps
+from firth.text.datasets.in_context_tasks import LinearFunctions, Swaps
 
 TINY = TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=64)
 
@@ -43,13 +43,13 @@ class AlwaysZero(nn.Module):
 
 
 def test_who_always_says_0_has_a_loss_of_1_whatever_the_dimensions() -> None:
-    batch = Linear(dimensions=7, noise=0.0, examples=3).draw("train", 20_000, np.random.default_rng(0)).batch()
+    batch = LinearFunctions(dimensions=7, noise=0.0, examples=3).draw("train", 20_000, np.random.default_rng(0)).batch()
     loss, _ = in_context_regression(AlwaysZero(), torch.from_numpy(batch.x_BED), torch.from_numpy(batch.y_BE))  # type: ignore[arg-type]
     assert float(loss) == pytest.approx(1.0, abs=0.03)
 
 
 def test_it_is_the_mean_square_of_what_is_missed() -> None:
-    batch = Linear(dimensions=2, noise=0.0, examples=3).draw("train", 4, np.random.default_rng(0)).batch()
+    batch = LinearFunctions(dimensions=2, noise=0.0, examples=3).draw("train", 4, np.random.default_rng(0)).batch()
     x_BED, y_BE = torch.from_numpy(batch.x_BED), torch.from_numpy(batch.y_BE)
     model = point_reader(TINY, 2)
     initialise(model, torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ import pytest
 from firth.errors import ConfigError
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.in_context import FreshPrompts, prepare_linear, prepare_swaps, prompt_tokens
-from firth.text.datasets.in_context_tasks import Linear, PointBatch, SwapBatch, SwapPrompts, Swaps, tasks_of
+from firth.text.datasets.in_context_tasks import LinearFunctions, PointBatch, SwapBatch, SwapPrompts, Swaps, tasks_of
 
 SWAPS = SwapsConfig(name="swaps", letters=5, word_length=4, examples=3, count=200)
 LINEAR = LinearConfig(name="linear", dimensions=3, examples=4, count=200)
@@ -84,8 +84,8 @@ def test_what_is_tested_was_never_trained_and_all_that_is_trained_is_asked() -> 
 
 
 def test_y_is_w_times_x_and_the_noise_is_as_large_as_asked() -> None:
-    plain = Linear(dimensions=3, noise=0.0, examples=9).draw("train", 400, np.random.default_rng(3))
-    noisy = Linear(dimensions=3, noise=0.5, examples=9).draw("train", 400, np.random.default_rng(3))
+    plain = LinearFunctions(dimensions=3, noise=0.0, examples=9).draw("train", 400, np.random.default_rng(3))
+    noisy = LinearFunctions(dimensions=3, noise=0.5, examples=9).draw("train", 400, np.random.default_rng(3))
     assert np.array_equal(plain.x_BED, noisy.x_BED)
     for x_ED, y_E in zip(plain.x_BED, plain.y_BE, strict=True):  # ten equations, three unknowns
         w_D, *_ = np.linalg.lstsq(x_ED, y_E, rcond=None)
@@ -95,8 +95,8 @@ def test_y_is_w_times_x_and_the_noise_is_as_large_as_asked() -> None:
     assert plain.x_BED.dtype == plain.y_BE.dtype == np.float32
 
 
-@pytest.mark.parametrize("tasks", [Swaps(5, 4, 3), Linear(3, 0.0, 4)], ids=["swaps", "linear"])
-def test_a_batch_is_seed_and_number_and_none_comes_twice(tasks: Swaps | Linear) -> None:
+@pytest.mark.parametrize("tasks", [Swaps(5, 4, 3), LinearFunctions(3, 0.0, 4)], ids=["swaps", "linear"])
+def test_a_batch_is_seed_and_number_and_none_comes_twice(tasks: Swaps | LinearFunctions) -> None:
     one, other = FreshPrompts(tasks, 8, seed=1), FreshPrompts(tasks, 8, seed=1)
     batches = [one.next() for _ in range(4)]
     other.seek(2)

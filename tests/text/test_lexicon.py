@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.text.lexicon import BREAK, END, MISSING, Lexicon, Words
+from firth.text.lexicon import BREAK, END, MISSING, CountedWords, Lexicon
 from firth.text.readers.pieces import cut
 
 TEXT = st.text(st.sampled_from("ab é\n\t 　\x1c\x00\x85中") | st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -68,7 +68,7 @@ def test_a_break_is_a_chunk() -> None:
 
 def test_words_with_the_same_hash_are_told_apart() -> None:
     words = [f"{n}" * 9 + "x" for n in range(50)]
-    known = Words.of(words)
+    known = CountedWords.of(words)
     known.entry_W4[:, 2] = np.uint64(7 << 32) | (known.entry_W4[:, 2] & np.uint64(0xFFFFFFFF))  # all have hash 7
     known.entry_W4[:, 0] = 0  # and begin alike
     lexicon = Lexicon()
@@ -99,8 +99,8 @@ def test_lexicons_add_up_in_any_number_of_shares(texts: list[str], shares: int) 
 @given(st.lists(st.text(max_size=12), unique=True, max_size=9))
 def test_words_are_found_by_number_or_missing(words: list[str]) -> None:
     lexicon = Lexicon()
-    lexicon.add(Words.of(words[::2]))
-    assert lexicon.find(Words.of(words)).tolist() == [n // 2 if n % 2 == 0 else MISSING for n in range(len(words))]
+    lexicon.add(CountedWords.of(words[::2]))
+    assert lexicon.find(CountedWords.of(words)).tolist() == [n // 2 if n % 2 == 0 else MISSING for n in range(len(words))]
 
 
 def test_more_words_than_there_was_room_for() -> None:

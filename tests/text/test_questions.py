@@ -18,7 +18,7 @@ from firth.text import QuestionsConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.readings import NOWHERE, BucketedReadings, Readings
 from firth.text.data.questions import encode_questions, prepare_questions, windows
 from firth.text.readers.pieces import pieces_of_text
-from firth.text.readers.squad import Answer, Question
+from firth.text.readers.squad import GoldAnswer, Question
 
 CONTEXT = "Anna lives in New York. Bert, who is naïve, lives in Oslo 😀 with the cat of Dora."
 KINDS = ("char", "word", "bpe", "wordpiece", "unigram")
@@ -32,7 +32,7 @@ def tokenizer_of(kind: str, text: str = CONTEXT) -> Tokenizer:
 
 
 def asked(answer: str, context: str = CONTEXT) -> Question:
-    return Question("here", context, "where does who live", (Answer(answer, context.index(answer)),))
+    return Question("here", context, "where does who live", (GoldAnswer(answer, context.index(answer)),))
 
 
 def prepared(path: Path, **settings: Any) -> Any:
@@ -116,7 +116,7 @@ def test_both_forms_of_squad_read_the_same(tmp_path: Path) -> None:
 )
 def test_a_record_may_have_one_plain_answer_or_a_list(answers: dict[str, Any], tmp_path: Path) -> None:
     path = write_questions(tmp_path / "q.jsonl", [{"context": CONTEXT, "question": "where"} | answers])
-    assert prepared(path).train.questions[0].answers[0] == Answer("Oslo", CONTEXT.index("Oslo"))
+    assert prepared(path).train.questions[0].answers[0] == GoldAnswer("Oslo", CONTEXT.index("Oslo"))
 
 
 def test_questions_on_one_context_are_held_out_together_and_words_are_learned_from_the_rest(tmp_path: Path) -> None:

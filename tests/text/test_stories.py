@@ -12,16 +12,16 @@ import pytest
 
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import prepare_questions
-from firth.text.datasets.stories import Asked, part_of, story
-from firth.text.datasets.story_words import HELD_OUT, TRAIN, Words
+from firth.text.datasets.stories import StoryQuestion, part_of, story
+from firth.text.datasets.story_words import HELD_OUT, TRAIN, StoryWords
 
 
-def stories(count: int = 300) -> Iterator[list[Asked]]:
+def stories(count: int = 300) -> Iterator[list[StoryQuestion]]:
     draw = random.Random(0)
     return (story(draw, TRAIN) for _ in range(count))
 
 
-def names_of(words: Words) -> set[str]:
+def names_of(words: StoryWords) -> set[str]:
     """Of people and towns."""
     return {*words.women, *words.men, *words.slots["town"]}
 
@@ -71,7 +71,7 @@ def test_held_out_names_are_not_trained_on() -> None:
 
 
 @pytest.mark.parametrize("words", [TRAIN, HELD_OUT])
-def test_every_word_is_listed_once(words: Words) -> None:
+def test_every_word_is_listed_once(words: StoryWords) -> None:
     """A name is of a woman, of a man or of a town; two people never share it."""
     listed = [*words.women, *words.men, *(word for some in words.slots.values() for word in some)]
     assert sorted(listed) == sorted(set(listed))

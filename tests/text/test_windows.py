@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import Batch, Streams, Windows, sweep, sweep_streams
+from firth.text import Streams, TokenBatch, Windows, sweep, sweep_streams
 
 Loader = type[Windows] | type[Streams]
 BOTH = pytest.mark.parametrize("loader", [Windows, Streams])
 
 
-def equal(left: Batch, right: Batch) -> bool:
+def equal(left: TokenBatch, right: TokenBatch) -> bool:
     return (
         np.array_equal(left.input_BT, right.input_BT)
         and np.array_equal(left.target_BT, right.target_BT)

@@ -11,8 +11,8 @@ import pytest
 from firth.errors import DataError
 from firth.vectors import WordVectors, evaluation
 from firth.vectors.evaluation import (
-    Pair,
-    Question,
+    AnalogyQuestion,
+    ScoredPair,
     analogies,
     compositions,
     ranks,
@@ -31,7 +31,7 @@ def keyed(vectors: WordVectors) -> Any:
     return found
 
 
-def world(noise: float = 0.9) -> tuple[WordVectors, list[Question]]:
+def world(noise: float = 0.9) -> tuple[WordVectors, list[AnalogyQuestion]]:
     """Pairs whose difference is nearly the same within a section, many other words, and some of them in several cases."""
     generator = np.random.default_rng(0)
     vector: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def world(noise: float = 0.9) -> tuple[WordVectors, list[Question]]:
             vector[a] = generator.standard_normal(24)
             vector[b] = vector[a] + offset + noise * generator.standard_normal(24)
             pairs.append((a, b))
-        questions += [Question(section, *x, *y) for x in pairs for y in pairs if x != y]
+        questions += [AnalogyQuestion(section, *x, *y) for x in pairs for y in pairs if x != y]
     for word in list(vector)[::5]:  # another form of the same word, very near it
         vector[word.upper()] = vector[word] + 0.05 * generator.standard_normal(24)
     vector |= {f"x{n}": generator.standard_normal(24) for n in range(900)}
@@ -53,7 +53,7 @@ def world(noise: float = 0.9) -> tuple[WordVectors, list[Question]]:
     return vectors, questions
 
 
-def write(questions: list[Question], path: Path) -> Path:
+def write(questions: list[AnalogyQuestion], path: Path) -> Path:
     lines, section = [], ""
     for q in questions:
         if q.section != section:
@@ -95,19 +95,19 @@ def test_3cosmul_answers_as_gensims_search_does() -> None:
 
 def test_totals_are_the_sums_of_their_sections() -> None:
     vectors, questions = world()
-    unknown = Question("family", "nobody", "has", "these", "words")
+    unknown = AnalogyQuestion("family", "nobody", "has", "these", "words")
     found = analogies(vectors, [*questions, unknown])
     assert found.total.questions == len(questions) + 1
     assert found.total.covered == len(questions)
     assert found.semantic.correct + found.syntactic.correct == found.total.correct > 0
-    assert found.syntactic == evaluation.Section(
+    assert found.syntactic == evaluation.AnalogySection(
         "syntactic", *[getattr(found.sections[2], n) for n in ("correct", "covered", "questions")]
     )
 
 
 def test_a_section_of_unknown_words_has_no_accuracy() -> None:
     vectors, _ = world()
-    found = analogies(vectors, [Question("family", "nobody", "has", "these", "words")])
+    found = analogies(vectors, [AnalogyQuestion("family", "nobody", "has", "these", "words")])
     assert (found.total.covered, found.total.accuracy) == (0, None)
 
 
@@ -151,7 +151,7 @@ def test_similarity_is_gensims(fold: bool, tmp_path: Path) -> None:
 
 def test_no_known_pair_has_no_correlation() -> None:
     vectors, _ = world()
-    found = similarity(vectors, [Pair("nobody", "knows", 3.0)], "x")
+    found = similarity(vectors, [ScoredPair("nobody", "knows", 3.0)], "x")
     assert (found.spearman, found.covered, found.coverage) == (None, 0, 0)
 
 
@@ -167,7 +167,7 @@ def test_no_known_pair_has_no_correlation() -> None:
 )
 def test_similarity_files_are_read_as_they_come(text: str, tmp_path: Path) -> None:
     (tmp_path / "pairs").write_text(text)
-    assert read_pairs(tmp_path / "pairs") == [Pair("tiger", "cat", 7.35), Pair("book", "paper", 7.46)]
+    assert read_pairs(tmp_path / "pairs") == [ScoredPair("tiger", "cat", 7.35), ScoredPair("book", "paper", 7.46)]
 
 
 @pytest.mark.parametrize(

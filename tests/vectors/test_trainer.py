@@ -16,9 +16,10 @@ import pytest
 from firth.errors import ConfigError, DataError, Diverged, RunError
 from firth.vectors import load, trainer
 from firth.vectors.config import VectorsConfig
+from firth.vectors.display import Report
 from firth.vectors.encoding import EncodedCorpus, encoded
 from firth.vectors.kernels import Counts
-from firth.vectors.trainer import Report, Training, TrainingCallbacks, fit, settings, train
+from firth.vectors.trainer import TrainingCallbacks, WordVectorTraining, fit, settings, train
 from firth.vectors.wordvectors import WordVectors
 
 GENERATOR = np.random.default_rng(0)
@@ -41,10 +42,10 @@ class Recorder:
         return Counts(float(first), last - first, 0)
 
 
-def recorded(text: EncodedCorpus, kernel: Any, **given: Any) -> Training:
+def recorded(text: EncodedCorpus, kernel: Any, **given: Any) -> WordVectorTraining:
     config = VectorsConfig(**(TINY | given))
     empty = np.zeros((len(text.vocabulary), config.dim), np.float32)
-    return Training(text, config, empty, empty, kernel)
+    return WordVectorTraining(text, config, empty, empty, kernel)
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.text.lexicon import Lexicon, Words
+from firth.text.lexicon import CountedWords, Lexicon
 from firth.vectors.vocabulary import Vocabulary, chosen
 
 
-def words_of(text: str) -> Words:
+def words_of(text: str) -> CountedWords:
     lexicon = Lexicon()
     lexicon.read(text.encode())
     return lexicon.words()

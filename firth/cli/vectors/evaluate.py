@@ -12,7 +12,7 @@ from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.vectors.group import File, as_rows, group, opened
 
 if TYPE_CHECKING:
-    from firth.vectors.evaluation import Analogies, Composition, Section, Similarity
+    from firth.vectors.evaluation import Analogies, AnalogySection, Composition, Similarity
 
 
 @verb(within=group)
@@ -83,7 +83,7 @@ def _facts(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
     }
 
 
-def _section(section: Section) -> dict[str, Any]:
+def _section(section: AnalogySection) -> dict[str, Any]:
     return {**dataclasses.asdict(section), "accuracy": section.accuracy}
 
 
@@ -104,9 +104,9 @@ def _print(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
         print(f"{' + '.join(made.words):<32}{near}" + (f"   ({rank})" if made.neighbors else ""))
 
 
-def _parts(found: Analogies) -> list[Section]:
+def _parts(found: Analogies) -> list[AnalogySection]:
     return [*found.sections, found.semantic, found.syntactic, found.total]
 
 
-def _percent(section: Section) -> str:
+def _percent(section: AnalogySection) -> str:
     return "–" if section.accuracy is None else f"{section.accuracy:.1%}"

@@ -19,7 +19,7 @@ from firth.vectors.config import VectorsConfig
 from firth.vectors.display import VectorsDisplay
 
 if TYPE_CHECKING:
-    from firth.vectors.trainer import Report
+    from firth.vectors.display import Report
     from firth.vectors.wordvectors import WordVectors
 
 _LONG = 1_000_000  # words; on a shorter text a rising loss is chance

@@ -11,7 +11,7 @@ from torch import Tensor
 from firth.decoding.engine.slots import Slots
 from firth.decoding.graphs.captured import can_capture
 from firth.decoding.graphs.recorded import overwritten
-from firth.layers.kernels.recorded import Recorded, Room, lend_room
+from firth.layers.kernels.recorded import GraphMemory, Recorded, lend_memory
 
 _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or shrinks passes through most n only once
 
@@ -24,7 +24,7 @@ class CapturedSlots:
         self._captures = can_capture(slots.model)
         self.graphs: dict[int, tuple[Tensor, Recorded[Tensor]]] = {}  # of steps of that many rows, with their tokens
         self._seen: dict[int, int] = {}
-        self._room: Room | None = None
+        self._graph_memory: GraphMemory | None = None
 
     @torch.inference_mode()
     def step(self, token_n1: Tensor, rows: int) -> Tensor:
@@ -48,8 +48,8 @@ class CapturedSlots:
                 self._record(torch.zeros(rows, 1, dtype=torch.int64, device=self.slots.state.tensors()[0].device), rows)
 
     def _record(self, token_n1: Tensor, rows: int) -> None:
-        self._room = self._room or lend_room(self, token_n1.device)
+        self._graph_memory = self._graph_memory or lend_memory(self, token_n1.device)
         own_n1 = token_n1.clone()
         changed = overwritten(self.slots.state)
-        recorded = Recorded(lambda: self.slots.step(own_n1, rows), changed, self._room, self.slots.model)
+        recorded = Recorded(lambda: self.slots.step(own_n1, rows), changed, self._graph_memory, self.slots.model)
         self.graphs[rows] = own_n1, recorded

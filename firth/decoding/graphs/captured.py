@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from firth.decoding.config import DecodingConfig
 from firth.decoding.graphs.recorded import advance_in_place, overwritten
 from firth.decoding.sampling.choice import pick
-from firth.layers.kernels.recorded import Recorded, Room, copy_all, lend_room
+from firth.layers.kernels.recorded import GraphMemory, Recorded, copy_all, lend_memory
 from firth.layers.state import AttentionState, can_be_cut
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack
@@ -95,7 +95,7 @@ class Captured:
         self._seen: dict[Any, int] = {}
         self._graphs = graphs
         self._last: _Step | None = None
-        self._room: Room | None = None
+        self._graph_memory: GraphMemory | None = None
         self._places = _places(model)
 
     @property
@@ -167,7 +167,7 @@ class Captured:
         if found is None:
             if not self._worth_it(key):
                 return pick(logits_RV, config, u_R)
-            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._own_room(), step)
+            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._lent_memory(), step)
             while len(self._picks) > self._graphs:
                 self._picks.popitem(last=False)
         return found(u_R).clone()
@@ -204,7 +204,7 @@ class Captured:
         assert model is not None
         if memory is None:
             memory = state.of([tensor.clone() for tensor in state.tensors()])
-        step = self._steps[key] = _Step(model, memory, key, self._own_room())
+        step = self._steps[key] = _Step(model, memory, key, self._lent_memory())
         return step
 
     def _has_place(self, key: _Key, state: Any) -> bool:
@@ -225,11 +225,11 @@ class Captured:
         """The state that recorded steps with these shapes share, if there is one."""
         return next((step.state for key, step in self._steps.items() if key[-1] == shapes), None)
 
-    def _own_room(self) -> Room:
+    def _lent_memory(self) -> GraphMemory:
         model = self.model
         assert model is not None
-        self._room = self._room or lend_room(self, next(model.parameters()).device)
-        return self._room
+        self._graph_memory = self._graph_memory or lend_memory(self, next(model.parameters()).device)
+        return self._graph_memory
 
     def _reach(self, capacity: int) -> None:
         assert self.model is not None
@@ -241,7 +241,7 @@ class Captured:
 class _Step:
     """One graph with its input, its state and its output."""
 
-    def __init__(self, model: Decoder, state: Any, key: _Key, room: Room) -> None:
+    def __init__(self, model: Decoder, state: Any, key: _Key, memory: GraphMemory) -> None:
         rows, width, every, _ = key
         self.state, self.shape = state, (rows, width)
         self._tensors = state.tensors()
@@ -255,7 +255,7 @@ class _Step:
             advance_in_place(state, after)
             return logits
 
-        self.recorded = Recorded(work, overwritten(state), room, model)
+        self.recorded = Recorded(work, overwritten(state), memory, model)
 
     def __call__(self, token_RT: Tensor, state: Any, count_R: Tensor | None = None) -> tuple[Tensor, Any]:
         tokens = token_RT.shape[1]
@@ -275,9 +275,9 @@ class _Step:
 class _Pick:
     """A graph of choice.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
 
-    def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, room: Room, step: _Step) -> None:
+    def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, memory: GraphMemory, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()
-        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), room)
+        self._recorded = Recorded(lambda: pick(logits_RV, config, self._u_R), (), memory)
 
     def __call__(self, u_R: Tensor) -> Tensor:
         self._u_R.copy_(u_R)

@@ -22,7 +22,7 @@ _BATCH = 16  # half of the recipes' own: so early in training, more steps help m
 
 
 @dataclass(frozen=True)
-class Result:
+class LanguageResult:
     name: str
     parameters: int
     bits: float
@@ -43,17 +43,19 @@ def _for_a_tour(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, batch=_BATCH))
 
 
-def _result(name: str, model: LanguageModelRun, folder: RunFolder) -> Result:
+def _result(name: str, model: LanguageModelRun, folder: RunFolder) -> LanguageResult:
     lines = log.read(folder.log)
     curve = Curve(
         [line["tokens"] for line in lines], [line["loss"] / math.log(2) for line in lines], [line["seconds"] for line in lines]
     )
     size = sum(parameter.numel() for parameter in model.network.parameters())
     sample = model.generate(PROMPT, tokens=200, temperature=0.7, seed=0)
-    return Result(name, size, lines[-1]["valid"]["bits_per_character"], lines[-1]["tokens_per_second"], PROMPT + sample, curve)
+    return LanguageResult(
+        name, size, lines[-1]["valid"]["bits_per_character"], lines[-1]["tokens_per_second"], PROMPT + sample, curve
+    )
 
 
-def _section(results: list[Result], recipe: Recipe) -> Section:
+def _section(results: list[LanguageResult], recipe: Recipe) -> Section:
     steps, sha256 = recipe.training.steps, recipe.data.sha256 or ""
     tokens = steps * recipe.training.batch * recipe.training.context
     rows = [
@@ -71,7 +73,7 @@ def _section(results: list[Result], recipe: Recipe) -> Section:
     )
 
 
-def _finding(results: list[Result]) -> str:
+def _finding(results: list[LanguageResult]) -> str:
     best, *_, worst = sorted(results, key=lambda result: result.bits)
     return f"After so little text, the {best.name} predicts best and the {worst.name} worst; all four go on improving."
 

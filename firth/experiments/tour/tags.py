@@ -20,7 +20,7 @@ _STEPS = 300
 
 
 @dataclass(frozen=True)
-class Result:
+class TaggingResult:
     name: str
     parameters: int
     accuracy: float
@@ -57,11 +57,11 @@ def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
     )
 
 
-def _result(name: str, model: TaggerRun, measured: dict[str, Any]) -> Result:
+def _result(name: str, model: TaggerRun, measured: dict[str, Any]) -> TaggingResult:
     tags = [tag for tag in measured["tags"] if tag["label"] in NAMES]
     names = sum(tag["examples"] for tag in tags)
     found = _shown(model)
-    return Result(
+    return TaggingResult(
         name,
         sum(parameter.numel() for parameter in model.network.parameters()),
         measured["accuracy"],
@@ -77,7 +77,7 @@ def _shown(model: TaggerRun) -> Tags:
     return found
 
 
-def _section(results: list[Result], model: TaggerRun) -> Section:
+def _section(results: list[TaggingResult], model: TaggerRun) -> Section:
     steps = model.recipe.training.steps
     rows = [(r.name, f"{r.parameters:,}", f"{r.accuracy:.1%}", f"{r.name_accuracy:.1%}", r.shown) for r in results]
     return Section(

@@ -25,7 +25,7 @@ _BATCH_TOKENS = 512  # small batches: so early in training, more steps help more
 
 
 @dataclass(frozen=True)
-class Result:
+class TranslationResult:
     name: str
     parameters: int
     steps: int
@@ -55,8 +55,8 @@ def _for_a_tour(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, training=training, model=model)
 
 
-def _result(name: str, model: TranslatorRun, measured: dict[str, Any]) -> Result:
-    return Result(
+def _result(name: str, model: TranslatorRun, measured: dict[str, Any]) -> TranslationResult:
+    return TranslationResult(
         name,
         sum(parameter.numel() for parameter in model.network.parameters()),
         model.recipe.training.steps,
@@ -67,7 +67,7 @@ def _result(name: str, model: TranslatorRun, measured: dict[str, Any]) -> Result
     )
 
 
-def _section(results: list[Result], alignment: Figure, recipe: Recipe) -> Section:
+def _section(results: list[TranslationResult], alignment: Figure, recipe: Recipe) -> Section:
     rows = [(r.name, f"{r.parameters:,}", f"{r.steps:,}", f"{r.exact:.1%}", *r.translations) for r in results]
     assert isinstance(recipe.data, PairsConfig)
     locales = len(recipe.data.locales or LOCALES)

@@ -5,7 +5,7 @@ one cell are computed when they are asked for.
 """
 
 from firth.inspection.walk.forward import walk
-from firth.inspection.walk.matrix import Line, Matrix, SourceLine
+from firth.inspection.walk.matrix import Line, SourceLine, WalkMatrix
 from firth.inspection.walk.stage import Stage, Walk
 
-__all__ = ["Line", "Matrix", "SourceLine", "Stage", "Walk", "walk"]
+__all__ = ["Line", "SourceLine", "Stage", "Walk", "WalkMatrix", "walk"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from firth.inspection.walk.matrix import Line, Matrix, Spell, number, product, source_line
+from firth.inspection.walk.matrix import Line, Spell, WalkMatrix, number, product, source_line
 from firth.layers.attention import reference
 from firth.layers.attention.call import Call
 from firth.layers.attention.score import Additive, Dot, Gaussian
@@ -53,12 +53,12 @@ def seen(call: Call, head: int) -> Seen:
     return Seen(one, s_QK, reference.weights(one)[0, 0], reference.run(one)[0, 0], one.allowed_BHQK()[0, 0].expand_as(s_QK))
 
 
-def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str], named: Names) -> list[Matrix]:
+def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str], named: Names) -> list[WalkMatrix]:
     """Scores, weights and outputs of one head."""
     one, rows, columns = seen(call, head), tuple(queries), tuple(keys)
     s, p, v, o = named.score, named.weight, named.value, named.output
     return [
-        Matrix(
+        WalkMatrix(
             s,
             "scores: how well each key matches the query",
             f"{s} = {_score_equation(one.call, named)}",
@@ -70,7 +70,7 @@ def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str],
             columns,
             allowed=one.allowed_QK,
         ),
-        Matrix(
+        WalkMatrix(
             p,
             "attention weights: a mask, then a softmax over each row",
             f"{p} = softmax({s}), over the keys that the mask allows",
@@ -83,7 +83,7 @@ def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str],
             allowed=one.allowed_QK,
             unit=True,
         ),
-        Matrix(
+        WalkMatrix(
             o,
             "sum of the values, weighted",
             f"{o} = {p} {v}" + (" + Σ p a^V" if _shaw_values(one.call) else ""),

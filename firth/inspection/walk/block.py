@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.inspection.walk.attention import Names, matrices
-from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
+from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, normalised, number, source_line
 from firth.layers import norm as norms
 from firth.layers.activation import Activation
 from firth.layers.attention import mask, reference
@@ -68,7 +68,7 @@ def normed(given: BlockCall) -> Tensor:
 
 
 @torch.no_grad()
-def block_matrices(given: BlockCall, head: int) -> list[Matrix]:
+def block_matrices(given: BlockCall, head: int) -> list[WalkMatrix]:
     """Every matrix between what enters the block and what leaves it; the last one is what leaves it."""
     return _Trail(given, head).walk()
 
@@ -87,10 +87,10 @@ class _Trail:
 
     def __init__(self, given: BlockCall, head: int) -> None:
         self.given, self.block, self.head = given, given.block, head
-        self.found: list[Matrix] = []
+        self.found: list[WalkMatrix] = []
         self.x_name = "x"
 
-    def walk(self) -> list[Matrix]:
+    def walk(self) -> list[WalkMatrix]:
         block, x_1Td = self.block, self.given.x_1Td
         self.add("x", "what enters the layer", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
         if block.parallel:
@@ -113,7 +113,7 @@ class _Trail:
         spell: Spell | None,
         rows: tuple[str, ...] | None = None,
     ) -> None:
-        self.found.append(Matrix(name, title, equation, axes, value_1Tn[0], rows or self.given.tokens, source, spell))
+        self.found.append(WalkMatrix(name, title, equation, axes, value_1Tn[0], rows or self.given.tokens, source, spell))
 
     def sublayer(
         self, x_1Td: Tensor, name: str, run: Callable[[Tensor, str], Tensor], norm: nn.Module, post_norm: nn.Module | None
@@ -190,7 +190,7 @@ class _Trail:
         ):
             rows = slice(start, start + D)
             bias = None if b_n is None else b_n[rows]
-            linear, W = Linear(n_Td, W_ni[rows], bias, (n, f"W^{letter.upper()}")), f"W^{letter.upper()}"
+            linear, W = LinearProduct(n_Td, W_ni[rows], bias, (n, f"W^{letter.upper()}")), f"W^{letter.upper()}"
             equation = f"{letter} = {n} {W}" + ("" if bias is None else " + b")
             value_1TD = nn.functional.linear(n_Td, W_ni[rows], bias).unsqueeze(0)
             self.add(letter, f"{title} of the head", equation, "TD", value_1TD, line, linear.spell(letter))
@@ -229,7 +229,7 @@ class _Trail:
         o_1HTE = reference.run(call.reduced())
         o_1Tn = o_1HTE.transpose(1, 2).flatten(2)
         y_1Td: Tensor = layer.out(o_1Tn)
-        linear = Linear(o_1Tn[0], layer.out.matrix, layer.out.bias, ("o of all heads", "W^O"))
+        linear = LinearProduct(o_1Tn[0], layer.out.matrix, layer.out.bias, ("o of all heads", "W^O"))
         equation = f"{name} = Concat(o of all heads) W^O" + ("" if layer.out.bias is None else " + b")
         line = source_line(function, "self.out(o_BHTD.transpose(1, 2).flatten(2))")
         self.add(name, "output: all heads side by side, times a matrix", equation, "Td", y_1Td, line, linear.spell(name))
@@ -279,7 +279,7 @@ class _Trail:
             W, of_source = f"W^{letter.upper()}", axes[0] == "S"
             value_1nD = nn.functional.linear(x_1Ti, W_oi, b_o)
             equation = f"{letter} = {x} {W}" + ("" if b_o is None else " + b")
-            spell = Linear(x_1Ti[0], W_oi, b_o, (x, W)).spell(letter)
+            spell = LinearProduct(x_1Ti[0], W_oi, b_o, (x, W)).spell(letter)
             self.add(
                 letter,
                 f"{title} of the head",
@@ -306,7 +306,7 @@ class _Trail:
         if layer.phi.gated:
             for letter, W, start in (("g", "W_g", 0), ("u", "W_1", h)):
                 rows = slice(start, start + h)
-                part = Linear(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
+                part = LinearProduct(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
                 self.add(
                     letter,
                     "the gate" if letter == "g" else "what it lets through",
@@ -326,14 +326,14 @@ class _Trail:
                 "Th",
                 up_1Th,
                 up,
-                Linear(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
+                LinearProduct(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
             )
             inner_1Th = apply(up_1Th)
             equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
         line = source_line(layer.phi.apply, "return")
         self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
         f_1Td: Tensor = layer.down(inner_1Th)
-        down = Linear(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
+        down = LinearProduct(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
         equation = "f = z W_2" + ("" if layer.down.bias is None else " + b")
         self.add(
             "f",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.decoding.sampling.choice import Chain
-from firth.inspection.walk.matrix import Line, Linear, Matrix, Spell, added, normalised, number, source_line
+from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, normalised, number, source_line
 from firth.inspection.walk.stage import Stage
 from firth.layers import norm as norms
 from firth.layers.cap import capped
@@ -23,7 +23,9 @@ SHOWN = 24  # tokens of the vocabulary in the matrices of the output
 
 def plain_embedding_stage(embedding: nn.Embedding, id_T: Tensor, x_Te: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
     line = source_line(RecurrentLM.hidden, "self.embedding(token_BT)")
-    matrix = Matrix("x", "the row of E for each token", "x_t = E[token_t]", "Te", x_Te, tokens, line, _row(embedding, id_T, "x"))
+    matrix = WalkMatrix(
+        "x", "the row of E for each token", "x_t = E[token_t]", "Te", x_Te, tokens, line, _row(embedding, id_T, "x")
+    )
     return Stage(
         _named(side, "embedding"), "embedding", side, tokens, "x_t = E[token_t]", "Te", line, x_Te, lambda head: [matrix]
     )
@@ -38,15 +40,15 @@ def embedding_stage(stack: Stack, id_T: Tensor, e_1Te: Tensor, x_1Td: Tensor, to
 
 
 @torch.no_grad()
-def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...]) -> list[Matrix]:
+def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...]) -> list[WalkMatrix]:
     of_table, found = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), []
     embedded, x_1Td, name = Stack.embed_positions, e_1Te, "e"
     rows = _looked_up(e_1Te[0], id_T)
-    found.append(Matrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
+    found.append(WalkMatrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
     scale = stack.embedding_scale
     if scale is not None:
         found.append(
-            Matrix(
+            WalkMatrix(
                 "e′",
                 "scaled",
                 "e′ = e · √d",
@@ -62,23 +64,25 @@ def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...
     if not torch.equal(with_1Td, x_1Td):
         p_Td = _positions(stack, x_1Td.shape[1], with_1Td - x_1Td)
         line = source_line(embedded, "self.scheme.embed(")
-        found.append(Matrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
+        found.append(WalkMatrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
         spell = added([(name, x_1Td[0]), ("p", p_Td)], "x")
-        found.append(Matrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
+        found.append(WalkMatrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
         x_1Td, name = with_1Td, "x"
     if stack.embedding_norm is not None:
         line, before_Td = source_line(embedded, "self.embedding_norm(x_BTd)"), x_1Td[0]
         x_1Td = stack.embedding_norm(x_1Td)
         spell = normalised(stack.embedding_norm, before_Td, "n")
-        found.append(Matrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
+        found.append(WalkMatrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
         name = "n"
     if stack.embedding_projection is not None:
         projection = stack.embedding_projection
-        linear = Linear(x_1Td[0], projection.weight, projection.bias, (name, "W"))
+        linear = LinearProduct(x_1Td[0], projection.weight, projection.bias, (name, "W"))
         line = source_line(embedded, "self.embedding_projection(x_BTd)")
         value_Td = projection(x_1Td)[0]
         found.append(
-            Matrix("y", "projected to the width of the layers", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y"))
+            WalkMatrix(
+                "y", "projected to the width of the layers", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y")
+            )
         )
     return found
 
@@ -119,8 +123,8 @@ def norm_stage(norm: nn.Module, x_Td: Tensor, tokens: tuple[str, ...], side: str
     code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.LayerNorm.make, "nn.LayerNorm(")
     line = source_line(Stack.run_blocks, "return self.norm(x_BTd)")
     matrices = [
-        Matrix("x", "what leaves the last layer", "x", "Td", x_Td, tokens, line),
-        Matrix("y", "RMSNorm" if rms else "LayerNorm", equation, "Td", y_Td, tokens, code, normalised(norm, x_Td, "y")),
+        WalkMatrix("x", "what leaves the last layer", "x", "Td", x_Td, tokens, line),
+        WalkMatrix("y", "RMSNorm" if rms else "LayerNorm", equation, "Td", y_Td, tokens, code, normalised(norm, x_Td, "y")),
     ]
     name = "memory" if side == "encoder" else _named(side, "norm")
     return Stage(name, "norm", side, tokens, equation, "Td", line, y_Td, lambda head: matrices)
@@ -143,9 +147,9 @@ def output_stage(
 @torch.no_grad()
 def _output(
     network: Decoder, x_Td: Tensor, logits_TV: Tensor, id_v: Tensor, tokens: tuple[str, ...], names: tuple[str, ...]
-) -> list[Matrix]:
+) -> list[WalkMatrix]:
     W_Vd, b_V = network.output_layer()
-    linear = Linear(x_Td, W_Vd[id_v], None if b_V is None else b_V[id_v], ("x", "W"))
+    linear = LinearProduct(x_Td, W_Vd[id_v], None if b_V is None else b_V[id_v], ("x", "W"))
     readout, log_Z_T = Decoder.readout, logits_TV.double().logsumexp(-1)
     cap = network.logit_cap
 
@@ -169,8 +173,8 @@ def _output(
     line = source_line(readout, "self.output_layer()")
     bias = "" if b_V is None else " + b"
     return [
-        Matrix("x", "what enters the output layer", "x", "Td", x_Td, tokens, line),
-        Matrix(
+        WalkMatrix("x", "what enters the output layer", "x", "Td", x_Td, tokens, line),
+        WalkMatrix(
             "logits",
             f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown",
             f"logits = x Wᵀ{bias}",
@@ -181,7 +185,7 @@ def _output(
             logits,
             names,
         ),
-        Matrix(
+        WalkMatrix(
             "p",
             "probabilities of the next token",
             "p = softmax(logits)",

@@ -15,7 +15,7 @@ from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import attention, block, ends, recurrent
 from firth.inspection.walk.block import BlockCall
-from firth.inspection.walk.matrix import Matrix, source_line
+from firth.inspection.walk.matrix import WalkMatrix, source_line
 from firth.inspection.walk.recurrent import CellCall, MemoryCall
 from firth.inspection.walk.stage import Stage, Walk
 from firth.layers import tap
@@ -232,7 +232,7 @@ class _Builder:
         return calls[-1 if side == "decoder" else 0]
 
 
-def _without_heads(matrices: Callable[[], Sequence[Matrix]], head: int) -> Sequence[Matrix]:
+def _without_heads(matrices: Callable[[], Sequence[WalkMatrix]], head: int) -> Sequence[WalkMatrix]:
     return matrices()
 
 

@@ -57,7 +57,7 @@ Spell = Callable[[int, int], list[Line]]
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class WalkMatrix:
     name: str  # the letter in the equations: "q"
     title: str
     equation: str
@@ -75,7 +75,7 @@ class Matrix:
         return [] if self.spell is None else self.spell(row, column)
 
 
-class Linear(NamedTuple):
+class LinearProduct(NamedTuple):
     """y = x Wᵀ + b, with x in rows."""
 
     x_Ti: Tensor

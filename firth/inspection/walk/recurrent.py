@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.inspection.walk import attention
-from firth.inspection.walk.matrix import Line, Linear, Matrix, SourceLine, source_line
+from firth.inspection.walk.matrix import Line, LinearProduct, SourceLine, WalkMatrix, source_line
 from firth.inspection.walk.recorded import Recording
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
@@ -72,20 +72,22 @@ def cell_equation(given: CellCall) -> str:
 
 
 @torch.no_grad()
-def cell_matrices(given: CellCall) -> list[Matrix]:
+def cell_matrices(given: CellCall) -> list[WalkMatrix]:
     """The input, the state before each step, the gates, and the state after it."""
     cell, ran, x = given.cell, given.run(), given.input_name
     unroll = source_line(type(cell).unroll, "self.step(")
-    found = [Matrix(x, "what enters the layer", x, "Ti", given.x_1Ti[0], given.tokens, unroll)]
+    found = [WalkMatrix(x, "what enters the layer", x, "Ti", given.x_1Ti[0], given.tokens, unroll)]
     for name, before_Td in zip(cell.state, ran.before, strict=True):
         letter, title = cell.quantity(name)
         title = f"{title} before the step: that of the {'next' if given.backward else 'last'} token"
-        found.append(Matrix(f"{letter}_t−1", title, f"{letter} of step t − 1", "Td", before_Td, given.tokens, unroll, step=True))
+        found.append(
+            WalkMatrix(f"{letter}_t−1", title, f"{letter} of step t − 1", "Td", before_Td, given.tokens, unroll, step=True)
+        )
     for name in [*(name for name in ran.trace if name not in cell.state), *reversed(cell.state)]:
         (letter, title), value_Td = cell.quantity(name), ran.trace[name]
         spell, unit = ran.steps.spell(value_Td, letter), ran.steps.is_share(value_Td)
         equation, line = ran.equation(name), ran.source(name)
-        found.append(Matrix(letter, title, equation, "Td", value_Td, given.tokens, line, spell, step=True, unit=unit))
+        found.append(WalkMatrix(letter, title, equation, "Td", value_Td, given.tokens, line, spell, step=True, unit=unit))
     return found
 
 
@@ -114,16 +116,16 @@ class MemoryCall(NamedTuple):
 
 
 @torch.no_grad()
-def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
+def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
     """From the states to the contexts c; `query` is the name of the states."""
     layer, q, k = given.layer, query, "m"
     h_Td, m_Sm = given.query_1Td[0], given.memory_1Sm[0]
-    found: list[Matrix] = []
+    found: list[WalkMatrix] = []
     if isinstance(layer.query, nn.Linear):
         line, W = source_line(MemoryAttention.contexts, "self.query(h_BTd)"), layer.query.weight
         value, q = layer.query(h_Td), f"W {query}"
         found.append(
-            Matrix(
+            WalkMatrix(
                 q,
                 "the query of each step",
                 f"W {query}_t",
@@ -131,14 +133,14 @@ def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
                 value,
                 given.tokens,
                 line,
-                Linear(h_Td, W, None, (query, "W")).spell(q),
+                LinearProduct(h_Td, W, None, (query, "W")).spell(q),
             )
         )
     if isinstance(layer.key, nn.Linear):
         line, W = source_line(MemoryAttention.remember, "self.key(memory_BSm)"), layer.key.weight
         value, k = layer.key(m_Sm), "U m"
         found.append(
-            Matrix(
+            WalkMatrix(
                 k,
                 "the key of each source token",
                 "U m_s",
@@ -146,7 +148,7 @@ def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
                 value,
                 given.source_tokens,
                 line,
-                Linear(m_Sm, W, None, ("m", "U")).spell(k),
+                LinearProduct(m_Sm, W, None, ("m", "U")).spell(k),
             )
         )
     names = attention.Names(q, k, "m", "e", "α", "c", "TS")
@@ -156,7 +158,7 @@ def memory_matrices(given: MemoryCall, query: str) -> list[Matrix]:
 
 
 @torch.no_grad()
-def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[Matrix]:
+def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[WalkMatrix]:
     """RNNsearch: attention with the state before the step, then the step with [x; c]."""
     x, *found = cell_matrices(cell)
     x = replace(x, title=f"what enters the cell: {inputs} columns of x, then the context c")
@@ -164,11 +166,11 @@ def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[
 
 
 @torch.no_grad()
-def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[Matrix]:
+def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[WalkMatrix]:
     """Luong: attention with the state after the step, then h̃ = tanh(W_c [c; h])."""
     found = memory_matrices(given, "h")
     both_Tn = torch.cat((found[-1].value, given.query_1Td[0]), dim=-1)
-    total = Linear(both_Tn, layer.combine.weight, None, ("[c; h]", "W_c"))
+    total = LinearProduct(both_Tn, layer.combine.weight, None, ("[c; h]", "W_c"))
     value_Td = torch.tanh(layer.combine(both_Tn))
 
     def lines(t: int, j: int) -> list[Line]:
@@ -176,6 +178,6 @@ def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[Mat
         return [inner, Line("h̃ = tanh(…)", float(torch.tensor(inner.value, dtype=torch.float64).tanh()))]
 
     line = source_line(AttentionalState.forward, "torch.tanh(self.combine")
-    states = Matrix("h", "the states that ask", "h", "Td", given.query_1Td[0], given.tokens, line)
+    states = WalkMatrix("h", "the states that ask", "h", "Td", given.query_1Td[0], given.tokens, line)
     title = "attentional state: context and state together"
-    return [states, *found, Matrix("h̃", title, "h̃ = tanh(W_c [c; h])", "Td", value_Td, given.tokens, line, lines)]
+    return [states, *found, WalkMatrix("h̃", title, "h̃ = tanh(W_c [c; h])", "Td", value_Td, given.tokens, line, lines)]

@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from firth.errors import ConfigError, index_range
-from firth.inspection.walk.matrix import Matrix, SourceLine
+from firth.inspection.walk.matrix import SourceLine, WalkMatrix
 
 StageKind = Literal["embedding", "block", "recurrent", "attention", "norm", "output"]
 
@@ -25,12 +25,12 @@ class Stage:
     axes: str  # of the output
     source: SourceLine
     out_Td: Tensor  # what leaves the box, one row per token
-    inside: Callable[[int], Sequence[Matrix]]  # the matrices of one head, in the order of the computation
+    inside: Callable[[int], Sequence[WalkMatrix]]  # the matrices of one head, in the order of the computation
     heads: int = 0  # 0: nothing to choose
     backwards: bool = False  # a recurrent layer that runs from the last token to the first
     links: Mapping[str, Callable[[], Tensor]] = field(default_factory=dict)  # "self", "cross": mean attention weights, T,K
 
-    def matrices(self, head: int = 0) -> Sequence[Matrix]:
+    def matrices(self, head: int = 0) -> Sequence[WalkMatrix]:
         if not 0 <= head < max(1, self.heads):
             raise ConfigError(f"head is {head}; {self.name} has {index_range(max(1, self.heads))}")
         return self.inside(head)

@@ -18,9 +18,9 @@ from firth.layers.attention.mask import FULL
 from firth.layers.attention.score import Dot, Gaussian, half_square
 from firth.layers.cap import capped
 from firth.layers.known import unknown_argument
-from firth.layers.position import ALiBi, Buckets
+from firth.layers.position import ALiBi, BucketBias
 
-SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, Buckets)  # exactly these
+SCORES, POSITIONS = (Dot, Gaussian), (ALiBi, BucketBias)  # exactly these
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 KNOWS = frozenset({"q_BHQD", "k_BGKC", "v_BGKE", "scale", "score", "mask", "position", "q_start", "head_H", "cap"})
 
@@ -39,7 +39,7 @@ def why_not(call: Call) -> str | None:
         return "FlexAttention computes dot products; this score is not one"
     if call.position is not None and type(call.position) not in POSITIONS:
         return f"FlexAttention is given ALiBi and T5's buckets as positions; {type(call.position).__name__} is neither"
-    if isinstance(call.position, Buckets) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
+    if isinstance(call.position, BucketBias) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
         return "the gradient of a learned table takes FlexAttention hundreds of times as long as the rest"
     if learned_slopes(call):
         return "FlexAttention has no gradient for ALiBi's slopes"
@@ -88,7 +88,7 @@ def _score_mod(call: Call, start_B: Tensor | None) -> ScoreMod | None:
     match call.position:
         case ALiBi(slope_H):
             terms.append(lambda b, h, q, k: -slope_H[h] * distance(b, q, k).abs())
-        case Buckets() as buckets:
+        case BucketBias() as buckets:
             table_HR, left, right = buckets.table_HR(), buckets.left, buckets.right
             terms.append(lambda b, h, q, k: table_HR[h, distance(b, q, k).clamp(-left, right) + left])
         case None:

@@ -232,7 +232,7 @@ class Documents(Mask):
 
 
 @dataclass(frozen=True)
-class Pair(Mask):
+class MaskPair(Mask):
     left: Mask
     right: Mask
 
@@ -246,7 +246,7 @@ class Pair(Mask):
 
 
 @dataclass(frozen=True)
-class Both(Pair):
+class Both(MaskPair):
     def is_causal(self) -> bool:
         return self.left.is_causal() or self.right.is_causal()
 
@@ -259,7 +259,7 @@ class Both(Pair):
 
 
 @dataclass(frozen=True)
-class Either(Pair):
+class Either(MaskPair):
     def is_causal(self) -> bool:
         return self.left.is_causal() and self.right.is_causal()
 

@@ -1,9 +1,9 @@
 """Recurrent layers in half precision on a GPU, for training: widths rounded up, and launched as one.
 
 cuDNN's products are three times as fast if the rows of their matrices begin at multiples of 16 bytes, and then launching the
-hundreds of kernels of a text takes longer than running them. So a layer is computed in a `Bench`: buffers with widths rounded up,
-where a forward and a backward pass are recorded once and replayed. The units added have weights of zero, and so in every cell a
-state of zero: they change nothing.
+hundreds of kernels of a text takes longer than running them. So a layer is computed in `LayerBuffers`, whose widths are rounded
+up, where a forward and a backward pass are recorded once and replayed. The units added have weights of zero, and so in every cell
+a state of zero: they change nothing.
 
 The numbers are float16, also where bfloat16 is asked for, and as in torch's autocast: a cell adds to its state at every step, and
 with the eight bits of bfloat16 small additions would be lost. But float16 cannot hold very small numbers, and gradients are
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from firth.layers.kernels.recorded import Recorded, lend_room
+from firth.layers.kernels.recorded import Recorded, lend_memory
 from firth.layers.recurrent.cell import State, Weights
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 _ALIGNED = 8  # numbers of two bytes
 _SCALED = -3  # log₂ of the largest gradient that the backward pass is given; the sums within it may be 2¹⁸ times as large
 _EAGER = 2  # passes before one is recorded: a shape that does not come again is not worth it
-_SHAPES = 4  # of which a layer keeps its benches
+_SHAPES = 4  # of which a layer keeps its buffers
 _MODES = {"RNN_TANH": 1, "LSTM": 2, "GRU": 3}  # cuDNN's numbers
-_benches: WeakKeyDictionary[TorchCell, dict[tuple[Any, ...], list[Bench]]] = WeakKeyDictionary()
+_buffers_of: WeakKeyDictionary[TorchCell, dict[tuple[Any, ...], list[LayerBuffers]]] = WeakKeyDictionary()
 
 
 def precision(x: Tensor) -> torch.dtype | None:
@@ -52,30 +52,30 @@ def train(
     """h at every position as `dtype`, which its gradient then has, too; and the last state, in the type of the first."""
     flat = [part for direction in weights for part in direction]
     with torch.autocast("cuda", enabled=False):
-        y_BTd, *last_DBd = _OnBench.apply(cell, dtype, len(state_DBd), x_BTi, *state_DBd, *flat)  # type: ignore[no-untyped-call]
+        y_BTd, *last_DBd = _BufferedPass.apply(cell, dtype, len(state_DBd), x_BTi, *state_DBd, *flat)  # type: ignore[no-untyped-call]
     return y_BTd, tuple(last_DBd)
 
 
 class _Loan:
-    """A bench in use: from a forward pass to its backward pass, or until nobody can ask for that any more."""
+    """Buffers in use: from a forward pass to its backward pass, or until nobody can ask for that any more."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        bench.used = True
+    def __init__(self, buffers: LayerBuffers) -> None:
+        self.buffers = buffers
+        buffers.used = True
 
     def __del__(self) -> None:
-        self.bench.used = False
+        self.buffers.used = False
 
 
-class _OnBench(torch.autograd.Function):
+class _BufferedPass(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cell: TorchCell, dtype: torch.dtype, parts: int, x_BTi: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         state_DBd, flat = rest[:parts], rest[parts:]
-        bench = _free_bench(cell, x_BTi)
-        ctx.loan = _Loan(bench)
+        buffers = _free_buffers(cell, x_BTi)
+        ctx.loan = _Loan(buffers)
         ctx.set_materialize_grads(False)
         ctx.like = [(tensor.dtype, tensor.shape) for tensor in (x_BTi, *rest)]
-        y_BTDd, *last_DBd = bench.forward(x_BTi, state_DBd, flat)
+        y_BTDd, *last_DBd = buffers.forward(x_BTi, state_DBd, flat)
         y_BTd = y_BTDd.to(dtype, memory_format=torch.contiguous_format, copy=True).flatten(-2)
         return y_BTd, *(after.to(before.dtype, copy=True) for after, before in zip(last_DBd, state_DBd, strict=True))
 
@@ -85,7 +85,7 @@ class _OnBench(torch.autograd.Function):
         if ctx.loan is None:
             raise RuntimeError("the backward pass of a recurrent layer in half precision was asked for twice")
         power_1 = _power([gradient for gradient in gradients if gradient is not None])
-        found = zip(ctx.loan.bench.backward(power_1.exp2(), *gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
+        found = zip(ctx.loan.buffers.backward(power_1.exp2(), *gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
         back_1 = power_1.neg().exp2()  # float32, and so is float16 times it
         own = [(part * back_1).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in found]
         ctx.loan = None
@@ -98,20 +98,20 @@ def _power(gradients: Sequence[Tensor]) -> Tensor:
     return (_SCALED - torch.stack(largest).amax(0, keepdim=True).log2_().floor_()).clamp_(-100.0, 100.0)
 
 
-def _free_bench(cell: TorchCell, x_BTi: Tensor) -> Bench:
+def _free_buffers(cell: TorchCell, x_BTi: Tensor) -> LayerBuffers:
     """Most programs need one: they go back before they go on. With several in use, each keeps its own states."""
-    shapes, key = _benches.setdefault(cell, {}), (*x_BTi.shape, x_BTi.device)
+    shapes, key = _buffers_of.setdefault(cell, {}), (*x_BTi.shape, x_BTi.device)
     if key not in shapes and len(shapes) == _SHAPES:
         del shapes[next(iter(shapes))]
     of_shape = shapes.setdefault(key, [])
-    for bench in of_shape:
-        if not bench.used:
-            return bench
-    of_shape.append(Bench(cell, x_BTi))
+    for buffers in of_shape:
+        if not buffers.used:
+            return buffers
+    of_shape.append(LayerBuffers(cell, x_BTi))
     return of_shape[-1]
 
 
-class Bench:
+class LayerBuffers:
     """The buffers of one layer for inputs of one shape, and what is recorded of their use."""
 
     def __init__(self, cell: TorchCell, x_BTi: Tensor) -> None:
@@ -185,10 +185,10 @@ class Bench:
         return [dx_TBJ, *(dfirst_DBP, dcell_DBP)[: self._parts], *dweights]
 
     def _record(self) -> None:
-        room = lend_room(self, self._memory.device)
-        forward = Recorded(self._run_forward, (), room)
+        memory = lend_memory(self, self._memory.device)
+        forward = Recorded(self._run_forward, (), memory)
         self._found = forward.replay()
-        self._recorded = forward, Recorded(self._run_backward, (), room)
+        self._recorded = forward, Recorded(self._run_backward, (), memory)
 
 
 def _by_direction(y_n: Tensor, D: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 A graph repeats the same kernels on the same addresses: it reads its inputs where they were when it was recorded, and writes its
 results over those of the replay before. So everything it uses must stay where it is for as long as it lives. Inputs and weights
-are held by whoever records; `Room` holds the rest.
+are held by whoever records; `GraphMemory` holds the rest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 _NON_BLOCKING = 1  # the driver's name for a stream that does not wait for the default stream
 _recording = threading.Lock()  # torch records one graph at a time
-_guard = threading.RLock()  # an owner may be collected in the middle of `lend_room`
-_free: defaultdict[torch.device, list[Room]] = defaultdict(list)
+_guard = threading.RLock()  # an owner may be collected in the middle of `lend_memory`
+_free: defaultdict[torch.device, list[GraphMemory]] = defaultdict(list)
 
 
-class Room:
+class GraphMemory:
     """Memory and a stream for graphs that never run at the same time.
 
     The stream is ours alone, because torch keeps one workspace of cuBLAS per stream, in the memory of whichever graph was the
@@ -48,22 +48,22 @@ class Room:
         return torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local")
 
 
-def lend_room(owner: object, device: torch.device) -> Room:
-    """A room for as long as the owner lives; afterwards it serves the next one, since neither its stream nor its workspace can
+def lend_memory(owner: object, device: torch.device) -> GraphMemory:
+    """Memory for as long as the owner lives; afterwards it serves the next one, since neither its stream nor its workspace can
     be given back."""
     with _guard:
-        rooms = _free[device]
-        room = rooms.pop() if rooms else None
-    if room is None:
+        free = _free[device]
+        memory = free.pop() if free else None
+    if memory is None:
         with _recording:
-            room = Room(device)
-    weakref.finalize(owner, _give_back, device, room).atexit = False
-    return room
+            memory = GraphMemory(device)
+    weakref.finalize(owner, _give_back, device, memory).atexit = False
+    return memory
 
 
-def _give_back(device: torch.device, room: Room) -> None:
+def _give_back(device: torch.device, memory: GraphMemory) -> None:
     with _guard:
-        _free[device].append(room)
+        _free[device].append(memory)
 
 
 def _new_stream() -> int:
@@ -82,7 +82,9 @@ class Recorded(Generic[T]):
     It runs a few times before: what is compiled, tuned or allocated at first use must not be recorded. `changed`: tensors whose
     values it replaces, which get them back."""
 
-    def __init__(self, work: Callable[[], T], changed: Sequence[Tensor], room: Room, model: nn.Module | None = None) -> None:
+    def __init__(
+        self, work: Callable[[], T], changed: Sequence[Tensor], memory: GraphMemory, model: nn.Module | None = None
+    ) -> None:
         # A table of positions may grow and be replaced, a model be moved; the graph goes on reading the old tensors.
         self._held = [] if model is None else [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]
         before = [tensor.clone() for tensor in changed]
@@ -94,7 +96,7 @@ class Recorded(Generic[T]):
                 copy_all(changed, before)
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
-        with _recording, room.recording(self._graph):
+        with _recording, memory.recording(self._graph):
             self.result = work()
 
     def replay(self) -> T:

@@ -28,7 +28,7 @@ from firth.layers.position.scheme import (
 )
 from firth.layers.position.shaw import Shaw, ShawConfig, ShawScheme, shaw
 from firth.layers.position.sinusoidal import Sinusoidal, SinusoidalConfig, sinusoid
-from firth.layers.position.t5 import Buckets, Distances, T5Config, buckets
+from firth.layers.position.t5 import BucketBias, Distances, T5Config, buckets
 
 SCHEMES: Ideas[type[PositionScheme]] = Ideas(
     "position scheme",
@@ -55,7 +55,7 @@ __all__ = [
     "ALiBiConfig",
     "AnyPosition",
     "Bias",
-    "Buckets",
+    "BucketBias",
     "Disentangled",
     "DisentangledConfig",
     "DisentangledScheme",

@@ -14,7 +14,7 @@ from torch import nn
 
 from firth.layers.position.learned import Learned
 from firth.layers.position.scheme import Draw, PositionExample, PositionSettings, context_of
-from firth.layers.position.t5 import Buckets, BucketsConfig, Distances
+from firth.layers.position.t5 import BucketBias, BucketsConfig, Distances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,8 @@ class LearnedAndDistances(Learned):
         heads = settings.attention.heads
         return cls(context_of(settings), settings.embedding_width, own.buckets, heads, bidirectional, own.max_distance)
 
-    def relative(self) -> Buckets:
-        return Buckets(self.table_NH, self.bidirectional, self.max_distance)
+    def relative(self) -> BucketBias:
+        return BucketBias(self.table_NH, self.bidirectional, self.max_distance)
 
     def draw(self, name: str, parameter: torch.Tensor, generator: torch.Generator, embedding_std: float) -> None:
         if name == "table_Td":

@@ -23,7 +23,7 @@ BUCKETS, MAX_DISTANCE = 32, 128  # if a recipe gives none
 
 
 @dataclass(frozen=True, eq=False)
-class Buckets(Bias):
+class BucketBias(Bias):
     table_NH: Tensor
     bidirectional: bool
     max_distance: int = MAX_DISTANCE
@@ -69,7 +69,7 @@ class Buckets(Bias):
         index_BQK = (distance_BHQK.clamp(-self.left, self.right) + self.left).squeeze(1)
         return self.table_HR()[:, index_BQK].transpose(0, 1)
 
-    def of_heads(self, head_H: Tensor) -> Buckets:
+    def of_heads(self, head_H: Tensor) -> BucketBias:
         return replace(self, table_NH=self.table_NH[:, head_H])
 
 
@@ -115,8 +115,8 @@ class LayerBuckets:
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator) -> None:
         parameter.zero_()
 
-    def relative(self, attend: Any) -> Buckets:
-        return Buckets(attend.table_NH, self.bidirectional, self.max_distance)
+    def relative(self, attend: Any) -> BucketBias:
+        return BucketBias(attend.table_NH, self.bidirectional, self.max_distance)
 
 
 class Distances(PositionScheme):
@@ -135,7 +135,9 @@ class Distances(PositionScheme):
         super().__init__()
         self.bidirectional, self.max_distance = bidirectional, max_distance
         table_NH = torch.empty(count, heads)
-        Buckets(table_NH, bidirectional, max_distance)  # refuses a count and distance that do not fit, before anything is trained
+        BucketBias(
+            table_NH, bidirectional, max_distance
+        )  # refuses a count and distance that do not fit, before anything is trained
         self.tables = LayerBuckets(count, heads, bidirectional, max_distance) if per_layer else None
         self.table_NH = None if per_layer else nn.Parameter(table_NH)
 
@@ -144,8 +146,8 @@ class Distances(PositionScheme):
         own: T5Config = settings.position
         return cls(own.buckets, settings.attention.heads, bidirectional, own.max_distance, own.per_layer)
 
-    def relative(self) -> Buckets | None:
-        return None if self.table_NH is None else Buckets(self.table_NH, self.bidirectional, self.max_distance)
+    def relative(self) -> BucketBias | None:
+        return None if self.table_NH is None else BucketBias(self.table_NH, self.bidirectional, self.max_distance)
 
     def in_layers(self) -> LayerBuckets | None:
         return self.tables
@@ -154,12 +156,12 @@ class Distances(PositionScheme):
     def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
         table_NH = draw("b", (8, heads))
         return PositionExample(
-            Buckets(table_NH, bidirectional=True, max_distance=16), {"b": table_NH}, bias=" + b[bucket(k − q)]"
+            BucketBias(table_NH, bidirectional=True, max_distance=16), {"b": table_NH}, bias=" + b[bucket(k − q)]"
         )
 
 
-def buckets(table_NH: Tensor, *, bidirectional: bool, max_distance: int = MAX_DISTANCE) -> Buckets:
-    return Buckets(table_NH, bidirectional, max_distance)
+def buckets(table_NH: Tensor, *, bidirectional: bool, max_distance: int = MAX_DISTANCE) -> BucketBias:
+    return BucketBias(table_NH, bidirectional, max_distance)
 
 
 def bucket(distance: Tensor, count: int, bidirectional: bool, max_distance: int) -> Tensor:

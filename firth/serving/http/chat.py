@@ -15,11 +15,11 @@ from firth.serving.http import probabilities, tool_answers
 from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong
 from firth.serving.http.models import ServedModel
-from firth.serving.http.prompts import Offer, Prompt, prompt
+from firth.serving.http.prompts import ChatPrompt, Offer, prompt
 from firth.serving.http.responding import respond
 from firth.serving.http.schemas import ChatBody
 from firth.serving.http.service import Service, new_id
-from firth.serving.http.writing import Piece, Text, Writing
+from firth.serving.http.writing import ResponseText, TextDelta, Writing
 
 
 async def chat(service: Service, body: ChatBody, request: Request) -> Response:
@@ -35,12 +35,12 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
         raise wrong("logprobs", '"logprobs" cannot be combined with "tools". Remove one of them.')
     found = await prompt(service, model, body.messages, offer, tokens, "messages")
     writing = Writing(model, await texts_of(service, model, body, found, (config, stops)), service.post)
-    return await respond(service, request, writing, _Answer(model, body, found), stream=body.stream)
+    return await respond(service, request, writing, _ChatResponse(model, body, found), stream=body.stream)
 
 
 async def texts_of(
-    service: Service, model: ServedModel, body: ChatBody, prompt: Prompt, decoding: tuple[DecodingConfig, tuple[str, ...]]
-) -> list[Text]:
+    service: Service, model: ServedModel, body: ChatBody, prompt: ChatPrompt, decoding: tuple[DecodingConfig, tuple[str, ...]]
+) -> list[ResponseText]:
     """The answers to generate. `decoding`: the settings and the stop strings."""
     config, stops = decoding
     if config.constrains and prompt.offer.functions:
@@ -50,17 +50,17 @@ async def texts_of(
     for number in range(body.n):
         top, seconds = body.top_logprobs or 0, service.limits.seconds
         job = Job(prompt.ids, config, ends, ends, begins, top=top, number=number, seconds=seconds)
-        texts.append(Text(number, job, model.run.tokenizer, (), stops, body.logprobs, shown=prompt.shown))
+        texts.append(ResponseText(number, job, model.run.tokenizer, (), stops, body.logprobs, shown=prompt.shown))
     return texts
 
 
-class _Answer:
-    def __init__(self, model: ServedModel, body: ChatBody, prompt: Prompt) -> None:
+class _ChatResponse:
+    def __init__(self, model: ServedModel, body: ChatBody, prompt: ChatPrompt) -> None:
         self.model, self.body, self.prompt, self.prompt_tokens = model, body, prompt, len(prompt.ids)
         self.tokenizer = model.run.tokenizer
         self.head = {"id": new_id("chatcmpl"), "created": int(time.time()), "model": model.name}
 
-    def whole(self, writing: Writing, pieces: list[list[Piece]]) -> dict[str, Any]:
+    def whole(self, writing: Writing, pieces: list[list[TextDelta]]) -> dict[str, Any]:
         choices = []
         for text, written in zip(writing.texts, pieces, strict=True):
             if (reader := self.prompt.reader()) is not None:
@@ -92,7 +92,7 @@ class _Answer:
             yield chunk
         service.metrics.first_token(self.model.name, writing.first_token or 0.0)
 
-    def _spell(self, piece: Piece) -> str:
+    def _spell(self, piece: TextDelta) -> str:
         delta = f'{{"content": {json.dumps(piece.text, ensure_ascii=False)}}}' if piece.text else "{}"
         logprobs = "null"
         if self.body.logprobs and piece.tokens:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from firth.serving.http.writing import Piece, Writing
+from firth.serving.http.writing import TextDelta, Writing
 
-Spell = Callable[[Piece], str]  # one of the choices of a chunk, as JSON
+Spell = Callable[[TextDelta], str]  # one of the choices of a chunk, as JSON
 
 
 class Chunks:
@@ -29,7 +29,7 @@ class Chunks:
             counted = json.dumps(usage(prompt_tokens, writing.generated))
             yield f'{self._head}], "usage": {counted}}}\n\n'.encode()
 
-    def spelled(self, piece: Piece) -> str:
+    def spelled(self, piece: TextDelta) -> str:
         return self.chunk(self._spell(piece))
 
     def chunk(self, choice: str) -> str:
@@ -40,5 +40,5 @@ def usage(prompt_tokens: int, generated: int) -> dict[str, int]:
     return {"prompt_tokens": prompt_tokens, "completion_tokens": generated, "total_tokens": prompt_tokens + generated}
 
 
-def _says_something(piece: Piece) -> bool:
+def _says_something(piece: TextDelta) -> bool:
     return bool(piece.text or piece.tokens or piece.finish)

@@ -20,11 +20,11 @@ from firth.serving.http.responding import respond
 from firth.serving.http.schemas import CompletionBody
 from firth.serving.http.service import Service, new_id, off_loop
 from firth.serving.http.spelling import Speller
-from firth.serving.http.writing import Piece, Text, Writing
+from firth.serving.http.writing import ResponseText, TextDelta, Writing
 
 
 @dataclass(frozen=True)
-class Prompt:
+class CompletionPrompt:
     ids: tuple[int, ...]
     text: str  # as `echo` repeats it; token ids are spelled only for that
 
@@ -55,15 +55,17 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
                 continues=body.max_tokens > 0,
                 seconds=service.limits.seconds,
             )
-            texts.append(Text(number, job, model.run.tokenizer, before, stops, with_logprobs, ends if with_logprobs else ()))
+            texts.append(
+                ResponseText(number, job, model.run.tokenizer, before, stops, with_logprobs, ends if with_logprobs else ())
+            )
     writing = Writing(model, texts, service.post)
-    return await respond(service, request, writing, _Answer(model, body, prompts, each), stream=body.stream)
+    return await respond(service, request, writing, _CompletionResponse(model, body, prompts, each), stream=body.stream)
 
 
-class _Answer:
+class _CompletionResponse:
     """A response in OpenAI's form, as a whole or in chunks."""
 
-    def __init__(self, model: ServedModel, body: CompletionBody, prompts: list[Prompt], each: int) -> None:
+    def __init__(self, model: ServedModel, body: CompletionBody, prompts: list[CompletionPrompt], each: int) -> None:
         self.model, self.body, self.prompts, self.each = model, body, prompts, each
         self.tokenizer = model.run.tokenizer
         self.head = {
@@ -74,7 +76,7 @@ class _Answer:
         }
         self.prompt_tokens = sum(len(prompt.ids) for prompt in prompts)
 
-    def whole(self, writing: Writing, pieces: list[list[Piece]]) -> dict[str, Any]:
+    def whole(self, writing: Writing, pieces: list[list[TextDelta]]) -> dict[str, Any]:
         """The choices of each prompt: all of its texts, or those with the highest mean log-probability per token."""
         choices: list[dict[str, Any]] = []
         for place in range(len(self.prompts)):
@@ -85,7 +87,7 @@ class _Answer:
                 choices.append(self._choice(len(choices), text, pieces[text.number]))
         return {**self.head, "choices": choices, "usage": usage(self.prompt_tokens, writing.generated)}
 
-    def _choice(self, index: int, text: Text, pieces: list[Piece]) -> dict[str, Any]:
+    def _choice(self, index: int, text: ResponseText, pieces: list[TextDelta]) -> dict[str, Any]:
         written = "".join(piece.text for piece in pieces)
         shift = len(self._echoed(text))
         logprobs = None
@@ -96,14 +98,14 @@ class _Answer:
             logprobs = {name: of_prompt[name] + of_text[name] for name in of_text}
         return {"index": index, "text": self._echoed(text) + written, "logprobs": logprobs, "finish_reason": text.finish}
 
-    def _echoed(self, text: Text) -> str:
+    def _echoed(self, text: ResponseText) -> str:
         return self.prompts[text.number // self.each].text if self.body.echo else ""
 
     async def chunks(self, writing: Writing, service: Service) -> Any:
         options = self.body.stream_options
         begun: set[int] = set()
 
-        def spell(piece: Piece) -> str:
+        def spell(piece: TextDelta) -> str:
             text = writing.texts[piece.number]
             logprobs, echoed = "null", self._echoed(text)
             if self.body.logprobs is not None:
@@ -135,7 +137,7 @@ def _check(service: Service, body: CompletionBody, prompts: int, each: int) -> N
         )
 
 
-async def _prompts(service: Service, model: ServedModel, body: CompletionBody) -> list[Prompt]:
+async def _prompts(service: Service, model: ServedModel, body: CompletionBody) -> list[CompletionPrompt]:
     """A text, a list of texts, token ids, or a list of lists of token ids."""
     given = body.prompt
     several = given if isinstance(given, list) and given and not _are_ids(given) else [given]
@@ -146,12 +148,12 @@ async def _prompts(service: Service, model: ServedModel, body: CompletionBody) -
     return [await _prompt(service, model, one, spelled=body.echo) for one in several]
 
 
-async def _prompt(service: Service, model: ServedModel, given: Any, *, spelled: bool) -> Prompt:
+async def _prompt(service: Service, model: ServedModel, given: Any, *, spelled: bool) -> CompletionPrompt:
     run = model.language
     if isinstance(given, str):
         ids = tuple((await off_loop(len(given), lambda: run.prompt_ids(given))).tolist())
         service.check_prompt(model, len(ids), "prompt")
-        return Prompt(ids, given)
+        return CompletionPrompt(ids, given)
     if not isinstance(given, list) or not given or not _are_ids(given):
         raise wrong("prompt", '"prompt" is wrong: expected a text, a list of texts, token ids, or a list of lists of token ids')
     vocab = run.network.vocab
@@ -159,9 +161,9 @@ async def _prompt(service: Service, model: ServedModel, given: Any, *, spelled: 
         raise wrong("prompt", f'"prompt" has a token that is not in the vocabulary; expected ids from 0 to {vocab - 1}')
     service.check_prompt(model, len(given), "prompt")
     if not spelled:
-        return Prompt(tuple(given), "")
+        return CompletionPrompt(tuple(given), "")
     speller = Speller(run.tokenizer)
-    return Prompt(tuple(given), "".join(speller.push(id) for id in given))
+    return CompletionPrompt(tuple(given), "".join(speller.push(id) for id in given))
 
 
 def _are_ids(given: list[Any]) -> bool:

@@ -48,7 +48,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class ChatPrompt:
     ids: tuple[int, ...]
     offer: Offer = Offer()
     format: ToolFormat | None = None
@@ -67,7 +67,7 @@ class Prompt:
 
 async def prompt(
     service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int, param: str
-) -> Prompt:
+) -> ChatPrompt:
     """What an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is refused;
     `param` is the parameter with the conversation. In a thread, because a chat template runs in another process."""
 
@@ -82,15 +82,15 @@ async def prompt(
         return found
     plain = as_messages([Message(_role(message), _text(message)) for message in messages])
 
-    def without_tools() -> Prompt:
+    def without_tools() -> ChatPrompt:
         run = model.language
         check_length(len(run.format.prompt(plain)))
-        return Prompt(tuple(conversation_ids(run, run.format, plain, tokens).tolist()))
+        return ChatPrompt(tuple(conversation_ids(run, run.format, plain, tokens).tolist()))
 
     return await asyncio.to_thread(without_tools)
 
 
-def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: Offer) -> Prompt:
+def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: Offer) -> ChatPrompt:
     try:
         format = model.language.format
         if not isinstance(format, TemplateFormat):
@@ -99,7 +99,7 @@ def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: 
     except DataError as error:
         raise ApiError(400, str(error), param="tools", code="unsupported_parameter") from error
     ids = tools.prompt(messages, [function.for_template() for function in offer.functions])
-    return Prompt(tuple(ids.tolist()), offer, tools)
+    return ChatPrompt(tuple(ids.tolist()), offer, tools)
 
 
 def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

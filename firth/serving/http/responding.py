@@ -10,19 +10,19 @@ from starlette.responses import JSONResponse, Response
 
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import DONE, EventStream, while_connected
-from firth.serving.http.writing import Piece, Writing
+from firth.serving.http.writing import TextDelta, Writing
 
 
-class Answer(Protocol):
+class ResponseForm(Protocol):
     """The form of a response."""
 
-    def whole(self, writing: Writing, pieces: list[list[Piece]]) -> dict[str, Any]: ...
+    def whole(self, writing: Writing, pieces: list[list[TextDelta]]) -> dict[str, Any]: ...
 
     def chunks(self, writing: Writing, service: Service) -> AsyncIterator[Any]: ...
 
 
 async def respond(
-    service: Service, request: Request, writing: Writing, answer: Answer, *, stream: bool, end: bytes = DONE
+    service: Service, request: Request, writing: Writing, answer: ResponseForm, *, stream: bool, end: bytes = DONE
 ) -> Response:
     """`end`: the last event of a stream."""
     seconds = service.limits.seconds

@@ -7,7 +7,7 @@ from typing import Any
 
 from firth.serving.http.service import new_id
 from firth.serving.http.tool_answers import arguments_text, call_id
-from firth.serving.http.writing import Piece
+from firth.serving.http.writing import TextDelta
 from firth.text.tool_calls import CallReader, ParsedCall
 
 Event = dict[str, Any]
@@ -21,7 +21,7 @@ class Output:
         self.items: list[dict[str, Any]] = []
         self._text: list[str] | None = None  # of the unfinished message
 
-    def read(self, piece: Piece) -> Iterator[Event]:
+    def read(self, piece: TextDelta) -> Iterator[Event]:
         text, calls = (piece.text, []) if self._reader is None else self._reader.push(piece.text)
         yield from self._say(text, calls)
         if piece.finish is None:

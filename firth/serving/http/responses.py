@@ -13,12 +13,12 @@ from starlette.responses import Response
 from firth.decoding.config import DecodingConfig
 from firth.serving.http.chat import answer_length, texts_of
 from firth.serving.http.models import ServedModel
-from firth.serving.http.prompts import Offer, Prompt, prompt
+from firth.serving.http.prompts import ChatPrompt, Offer, prompt
 from firth.serving.http.responding import respond
 from firth.serving.http.response_output import Output
 from firth.serving.http.response_schemas import ResponseBody
 from firth.serving.http.service import Service, new_id
-from firth.serving.http.writing import Piece, Writing
+from firth.serving.http.writing import TextDelta, Writing
 
 
 async def answer(service: Service, body: ResponseBody, request: Request) -> Response:
@@ -28,16 +28,16 @@ async def answer(service: Service, body: ResponseBody, request: Request) -> Resp
     offer = Offer.of([tool.function for tool in chat.tools], chat.tool_choice, chat.parallel_tool_calls)
     found = await prompt(service, model, chat.messages, offer, tokens, "input")
     writing = Writing(model, await texts_of(service, model, chat, found, (config, stops)), service.post)
-    return await respond(service, request, writing, _Answer(model, body, found, config), stream=body.stream, end=b"")
+    return await respond(service, request, writing, _Response(model, body, found, config), stream=body.stream, end=b"")
 
 
-class _Answer:
-    def __init__(self, model: ServedModel, body: ResponseBody, prompt: Prompt, config: DecodingConfig) -> None:
+class _Response:
+    def __init__(self, model: ServedModel, body: ResponseBody, prompt: ChatPrompt, config: DecodingConfig) -> None:
         self._model, self._body, self._prompt, self._config = model, body, prompt, config
         self._head = {"id": new_id("resp"), "object": "response", "created_at": int(time.time())}
         self._output = Output(prompt.reader())
 
-    def whole(self, writing: Writing, pieces: list[list[Piece]]) -> dict[str, Any]:
+    def whole(self, writing: Writing, pieces: list[list[TextDelta]]) -> dict[str, Any]:
         for piece in pieces[0]:
             for _ in self._output.read(piece):
                 pass

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from firth.serving.http.chunks import Chunks
-from firth.serving.http.prompts import Prompt
-from firth.serving.http.writing import Piece
+from firth.serving.http.prompts import ChatPrompt
+from firth.serving.http.writing import TextDelta
 from firth.text.tool_calls import CallReader, ParsedCall
 
 _random = random.Random()  # not random.SystemRandom, as in `service`
@@ -25,7 +25,7 @@ def arguments_text(call: ParsedCall) -> str:
     return json.dumps(call.arguments, ensure_ascii=False)
 
 
-def read_whole(reader: CallReader, pieces: list[Piece]) -> tuple[str, list[ParsedCall]]:
+def read_whole(reader: CallReader, pieces: list[TextDelta]) -> tuple[str, list[ParsedCall]]:
     """The text and the calls of an answer."""
     found = [*(reader.push(piece.text) for piece in pieces), reader.finish()]
     return "".join(text for text, _ in found), [call for _, calls in found for call in calls]
@@ -39,7 +39,7 @@ def as_tool_call(call: ParsedCall) -> dict[str, Any]:
     return {"id": call_id(), "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
 
 
-def choice(number: int, finish: str | None, reader: CallReader, pieces: list[Piece]) -> dict[str, Any]:
+def choice(number: int, finish: str | None, reader: CallReader, pieces: list[TextDelta]) -> dict[str, Any]:
     text, calls = read_whole(reader, pieces)
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
     if calls:
@@ -52,16 +52,16 @@ def choice(number: int, finish: str | None, reader: CallReader, pieces: list[Pie
 class ToolChunks(Chunks):
     """A call is sent when it is complete: first its function, then its arguments."""
 
-    def __init__(self, head: dict[str, object], prompt: Prompt, *, usage: bool) -> None:
+    def __init__(self, head: dict[str, object], prompt: ChatPrompt, *, usage: bool) -> None:
         super().__init__(head, lambda piece: "", usage=usage)
         self._prompt = prompt
         self._readers: dict[int, CallReader] = {}
         self._sent: dict[int, int] = {}  # calls of each choice
 
-    def spelled(self, piece: Piece) -> str:
+    def spelled(self, piece: TextDelta) -> str:
         return "".join(self.chunk(json.dumps(choice, ensure_ascii=False)) for choice in self._choices(piece))
 
-    def _choices(self, piece: Piece) -> Iterator[dict[str, Any]]:
+    def _choices(self, piece: TextDelta) -> Iterator[dict[str, Any]]:
         number = piece.number
         if number not in self._readers:
             reader = self._prompt.reader()

@@ -28,7 +28,7 @@ class Token(NamedTuple):
     offset: int  # where its text begins in the text
 
 
-class Piece(NamedTuple):
+class TextDelta(NamedTuple):
     """What has been added to one of the texts."""
 
     number: int
@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(eq=False)
-class Text:
+class ResponseText:
     """One text: `read` what the engine delivers, then `take` the piece."""
 
     number: int
@@ -111,7 +111,7 @@ class Text:
             case "failed":
                 raise ApiError(500, f"the text could not be written: {event.error}")
 
-    def take(self) -> Piece:
+    def take(self) -> TextDelta:
         """What has been added since the last call. A token is part of the text if its first character is."""
         text = "".join(self._text)
         self._text.clear()
@@ -121,13 +121,13 @@ class Text:
         else:
             ready = sum(token.offset < self._sent for token in self._tokens)
             tokens, self._tokens = self._tokens[:ready], self._tokens[ready:]
-        return Piece(self.number, text, tokens, self.finish)
+        return TextDelta(self.number, text, tokens, self.finish)
 
 
 class Writing:
     """The texts of one request. They are submitted together, or refused together; `cancel` frees what is still at work."""
 
-    def __init__(self, model: ServedModel, texts: list[Text], post: Post) -> None:
+    def __init__(self, model: ServedModel, texts: list[ResponseText], post: Post) -> None:
         self.model, self.texts = model, texts
         self.first_token: float | None = None  # seconds
         self._inbox = post.inbox()
@@ -140,11 +140,11 @@ class Writing:
             self.cancel()
             raise
 
-    async def pieces(self) -> AsyncIterator[list[Piece]]:
+    async def pieces(self) -> AsyncIterator[list[TextDelta]]:
         """What has been added to the texts, as it comes, until all are finished."""
         unfinished = len(self.texts)
         while unfinished:
-            changed: dict[int, Text] = {}
+            changed: dict[int, ResponseText] = {}
             for index, events in await self._inbox.take():
                 text = self.texts[index]
                 if text.finish is None:
@@ -155,9 +155,9 @@ class Writing:
             unfinished -= sum(text.finish is not None for text in changed.values())
             yield [text.take() for text in changed.values()]
 
-    async def all(self) -> list[list[Piece]]:
+    async def all(self) -> list[list[TextDelta]]:
         """The pieces of each text, when all are finished."""
-        found: list[list[Piece]] = [[] for _ in self.texts]
+        found: list[list[TextDelta]] = [[] for _ in self.texts]
         async for pieces in self.pieces():
             for piece in pieces:
                 found[piece.number].append(piece)

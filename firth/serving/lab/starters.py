@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from firth import files
-from firth.serving.lab.trainings import RunTraining, Training, VectorsTraining
+from firth.serving.lab.trainings import RunTraining, TrainingKind, VectorsTraining
 
 _FOLDER = Path("runs")  # in the commands, as in README
 REVIEWS = """text,label
@@ -39,7 +39,7 @@ class Starter(Protocol):
     @property
     def about(self) -> str: ...  # what it makes in a few words, after "Train"
 
-    def training(self, folder: Path) -> Training:
+    def training(self, folder: Path) -> TrainingKind:
         """What the workshop is to train; a table that it reads is written to `folder`."""
 
     def command(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Lines = list[dict[str, Any]]
 
 
-class Training(Protocol):
+class TrainingKind(Protocol):
     """`path` is what it makes: the folder of a run, or a file of word vectors."""
 
     @property
@@ -101,7 +101,7 @@ class VectorsTraining:
         return f"import firth\n\nfirth.vectors.train({self.corpus!r}, out={str(path)!r}{settings})\n"
 
 
-def read_log(training: Training, path: Path) -> Lines:
+def read_log(training: TrainingKind, path: Path) -> Lines:
     return log.read(training.log_file(path))
 
 

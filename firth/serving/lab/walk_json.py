@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.inspection.walk import Line, Matrix, SourceLine, Stage
+from firth.inspection.walk import Line, SourceLine, Stage, WalkMatrix
 
 STRIP = 16  # columns of each stage in the picture of the whole model
 WINDOW = 48  # columns of a matrix that are sent at a time
@@ -34,7 +34,7 @@ def stage_json(stage: Stage) -> dict[str, Any]:
     }
 
 
-def matrix_json(one: Matrix, start: int) -> dict[str, Any]:
+def matrix_json(one: WalkMatrix, start: int) -> dict[str, Any]:
     """At most WINDOW columns from `start` on; the last ones if there are fewer."""
     count = one.value.shape[1]
     first = max(0, min(start, count - WINDOW))

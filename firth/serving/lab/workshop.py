@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from firth.errors import ConfigError
-from firth.serving.lab.trainings import Lines, Training, read_log
+from firth.serving.lab.trainings import Lines, TrainingKind, read_log
 
 FOLDER = Path("runs")  # in the folder where the lab was started, as in README
 MOST_SECONDS = 600.0
@@ -31,12 +31,12 @@ _GRACE = 10  # seconds that a training has to save when the lab closes
 
 
 @dataclass(frozen=True)
-class Job:
+class StartedTraining:
     """A training that was started, and its process."""
 
     name: str
     path: Path  # what it makes
-    training: Training
+    training: TrainingKind
     process: subprocess.Popen[bytes]
     said: IO[bytes]  # what it wrote to standard error
     began: float
@@ -70,7 +70,7 @@ class Workshop:
     def __init__(self, folder: Path = FOLDER, most_seconds: float = MOST_SECONDS) -> None:
         self.folder = folder
         self.most_seconds = most_seconds
-        self.job: Job | None = None
+        self.job: StartedTraining | None = None
         self._lock = threading.Lock()
 
     def free(self, name: str, suffix: str = "") -> str:
@@ -78,7 +78,7 @@ class Workshop:
         names = itertools.chain([name], (f"{name}-{n}" for n in itertools.count(2)))
         return next(one for one in names if not (self.folder / f"{one}{suffix}").exists())
 
-    def start(self, training: Training, name: str) -> Job:
+    def start(self, training: TrainingKind, name: str) -> StartedTraining:
         """Begin a training under a name, which must be new. A second training at the same time is refused."""
         if not _NAME.fullmatch(name):
             raise ConfigError(f'"{name[:60]}" is not a valid name for a run; use up to 40 letters, digits, "-" and "_"')
@@ -92,7 +92,7 @@ class Workshop:
             self.job = self._begin(training, name, path)
         return self.job
 
-    def _begin(self, training: Training, name: str, path: Path) -> Job:
+    def _begin(self, training: TrainingKind, name: str, path: Path) -> StartedTraining:
         said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the job
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the other rooms work on
         process = subprocess.Popen(
@@ -106,7 +106,7 @@ class Workshop:
         limit.daemon = True
         limit.start()
         atexit.register(_end, process)
-        return Job(name, path, training, process, said, time.monotonic(), limit)
+        return StartedTraining(name, path, training, process, said, time.monotonic(), limit)
 
     def stop(self) -> None:
         """Ask the training to save and end; nothing if there is none."""

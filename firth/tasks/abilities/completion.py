@@ -86,7 +86,7 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
     """Whole words, most probable first."""
     context = model.network.context
     prompt = np.concatenate((model.opening(), model.ids(stem)))
-    words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _Spelled(model)
+    words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _SpelledWord(model)
     if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
         words = _AnyToken(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
@@ -154,7 +154,7 @@ class _Words:
         raise NotImplementedError
 
 
-class _Spelled(_Words):
+class _SpelledWord(_Words):
     """A word of several tokens (characters or subwords): letters, until something else follows. A token that is only part of a
     character (shown as <0xC3>) may be part of a letter; spelling the word out decides."""
 

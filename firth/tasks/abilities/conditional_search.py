@@ -25,7 +25,7 @@ _PACE = 0.1  # seconds between two ticks
 
 
 @dataclass(frozen=True)
-class Written:
+class SearchedText:
     """One text of the beam."""
 
     text: str

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.evaluation.wic import Pairs, cosines, measure
+from firth.evaluation.wic import PairCosines, cosines, measure
 from firth.inspection.contextual_vectors import layer_number, layers, longest
 from firth.inspection.merge_pieces import words_of
 from firth.inspection.senses import Senses, occurrence, senses
@@ -165,12 +165,12 @@ def wic(encoder: TextEncoder, folder: str | Path | None, progress: Progress = si
     return {**dataclasses.asdict(measure(train, dev)), "split": "valid"}
 
 
-def _pairs(encoder: TextEncoder, pairs: Sequence[WordPair], progress: Progress) -> Pairs:
+def _pairs(encoder: TextEncoder, pairs: Sequence[WordPair], progress: Progress) -> PairCosines:
     """cos of the word's two vectors, in every layer."""
     places = [_placed(encoder, place.sentence, place.span) for pair in pairs for place in (pair.first, pair.second)]
     found = word_vectors(encoder, places, progress)
     same_N = np.array([pair.same for pair in pairs])
-    return Pairs({layer: cosines(x_Nd[::2], x_Nd[1::2]) for layer, x_Nd in enumerate(found)}, same_N)
+    return PairCosines({layer: cosines(x_Nd[::2], x_Nd[1::2]) for layer, x_Nd in enumerate(found)}, same_N)
 
 
 def word_vectors(encoder: TextEncoder, places: Sequence[tuple[str, Span]], progress: Progress = silent) -> list[Array]:

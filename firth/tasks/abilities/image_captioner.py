@@ -16,7 +16,7 @@ from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention
 from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import Written, search, text_of
+from firth.tasks.abilities.conditional_search import SearchedText, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables
 from firth.text import Tokenizer
@@ -30,7 +30,7 @@ from firth.training.distributed import all_merged, mine
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # images captioned together
 
 
-class Caption(Written):
+class Caption(SearchedText):
     """A caption of an image."""
 
 

@@ -20,7 +20,7 @@ from firth.inspection.alignment import Alignment, alignment
 from firth.inspection.beam_tree import BeamRecorder, BeamTree
 from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import Written, line_of, search, text_of
+from firth.tasks.abilities.conditional_search import SearchedText, line_of, search, text_of
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
@@ -35,7 +35,7 @@ _AT_ONCE = {"cpu": 64, "cuda": 512}  # sentences written together
 _CELLS = {"cpu": 4096, "cuda": 32_768}  # and tokens of theirs, padding included
 
 
-class Translation(Written):
+class Translation(SearchedText):
     """A translation of a text."""
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from firth.errors import DataError
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.batches.permutation import keys, permuted
-from firth.text.conversation import Asked
+from firth.text.conversation import QuestionFacts
 from firth.text.tokenizers.special_tokens import Ids
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Pairs:
     target_ids: Ids
     target_starts: Ints
     texts: tuple[tuple[str, str], ...] | None = None  # both sides as text, for evaluation; not kept for training
-    asked: tuple[Asked, ...] | None = None  # facts about each source, where it is a question of a conversation
+    asked: tuple[QuestionFacts, ...] | None = None  # facts about each source, where it is a question of a conversation
     start: int | None = None  # the decoder's first input, if it is not <eos>
 
     @classmethod
@@ -66,7 +66,7 @@ class Pairs:
         sources: Sequence[Ids],
         targets: Sequence[Ids],
         texts: Iterable[tuple[str, str]] | None = None,
-        asked: tuple[Asked, ...] | None = None,
+        asked: tuple[QuestionFacts, ...] | None = None,
         start: int | None = None,
     ) -> Pairs:
         """From the ids of each sentence, <eos> included."""

@@ -24,7 +24,7 @@ _AHEAD = 2048  # windows whose positions are computed at once; per batch this wo
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TokenBatch:
     input_BT: NDArray[np.int64]
     target_BT: NDArray[np.int64]
     fresh: bool  # reset a carried state before this batch
@@ -60,7 +60,7 @@ class _Shuffled:
     def seek(self, position: int) -> None:
         self.position = position
 
-    def _next(self) -> Batch:
+    def _next(self) -> TokenBatch:
         first = self.position * self._batch
         known, starts = self._ahead
         if not known <= first <= first + self._batch <= known + len(starts):
@@ -85,7 +85,7 @@ class _Shuffled:
 class Windows(_Shuffled):
     """Windows in shuffled order, for models that carry no state from one window to the next."""
 
-    def next(self) -> Batch:
+    def next(self) -> TokenBatch:
         return self._next()
 
 
@@ -125,7 +125,7 @@ class Streams:
     def seek(self, position: int) -> None:
         self.position = position
 
-    def next(self) -> Batch:
+    def next(self) -> TokenBatch:
         epoch, window = divmod(self.position, self.per_epoch)
         key = keys(self._seed, np.array([epoch], np.uint64), _OFFSET)
         offset = int(key[0] % np.uint64(self._slack + 1))
@@ -136,7 +136,7 @@ class Streams:
         return batch
 
 
-def sweep(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
+def sweep(ids: Ids, batch: int, context: int) -> Iterator[TokenBatch]:
     """Once over the text: every token but the first is predicted exactly once, in windows that do not overlap.
 
     The last batch of whole windows may have fewer rows; the rest is one row of fewer tokens.
@@ -161,7 +161,7 @@ def transformed_sweep(ids: Ids, batch: int, context: int, transform: Transform[M
         yield transform(np.asarray(ids[whole * context :], np.int64)[None], np.array([whole], np.uint64))
 
 
-def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
+def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[TokenBatch]:
     """`sweep` for carried state: contiguous streams, the last window of each shorter than the rest.
 
     At most `batch` streams, fewer where they would be shorter than one context. The few tokens that do not divide
@@ -175,14 +175,14 @@ def sweep_streams(ids: Ids, batch: int, context: int) -> Iterator[Batch]:
     yield from _along(ids, np.array([rows * length]), predicted % rows, context)
 
 
-def _along(ids: Ids, origins: NDArray[np.int64], length: int, context: int) -> Iterator[Batch]:
+def _along(ids: Ids, origins: NDArray[np.int64], length: int, context: int) -> Iterator[TokenBatch]:
     for at in range(0, length, context):
         yield _batch(ids, origins + at, min(context, length - at), fresh=at == 0)
 
 
-def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool) -> Batch:
+def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool) -> TokenBatch:
     rows_BT = ids[starts[:, None] + np.arange(context + 1)]
-    return Batch(rows_BT[:, :-1].astype(np.int64, order="C"), rows_BT[:, 1:].astype(np.int64, order="C"), fresh)
+    return TokenBatch(rows_BT[:, :-1].astype(np.int64, order="C"), rows_BT[:, 1:].astype(np.int64, order="C"), fresh)
 
 
 def _check(ids: Ids, context: int) -> None:

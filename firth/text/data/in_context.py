@@ -11,7 +11,16 @@ import numpy as np
 
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays
-from firth.text.datasets.in_context_tasks import Linear, Part, PointBatch, PointPrompts, SwapBatch, SwapPrompts, Swaps, Tasks
+from firth.text.datasets.in_context_tasks import (
+    LinearFunctions,
+    Part,
+    PointBatch,
+    PointPrompts,
+    SwapBatch,
+    SwapPrompts,
+    Swaps,
+    Tasks,
+)
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
@@ -36,7 +45,7 @@ class LinearData:
     """The data of a run on linear functions."""
 
     tokenizer: Tokenizer
-    tasks: Linear
+    tasks: LinearFunctions
     train: PointPrompts
     valid: PointPrompts
     test: PointPrompts
@@ -66,7 +75,7 @@ def prepare_swaps(data: SwapsConfig, tokenizer: TokenizerConfig | Tokenizer) -> 
 
 
 def prepare_linear(data: LinearConfig, tokenizer: TokenizerConfig | Tokenizer) -> LinearData:
-    tasks = Linear(data.dimensions, data.noise, data.examples)
+    tasks = LinearFunctions(data.dimensions, data.noise, data.examples)
     train, valid, test = (tasks.draw(part, data.count // 10, _random(part)) for part in _PARTS)
     return LinearData(_vocabulary(tasks, tokenizer), tasks, train, valid, test, _sha256(valid, test))
 
@@ -75,7 +84,7 @@ def prompt_tokens(data: SwapsConfig | LinearConfig) -> int:
     """Input tokens of one prompt."""
     if isinstance(data, SwapsConfig):
         return Swaps(data.letters, data.word_length, data.examples).tokens
-    return Linear(data.dimensions, data.noise, data.examples).tokens
+    return LinearFunctions(data.dimensions, data.noise, data.examples).tokens
 
 
 def _random(part: Part) -> np.random.Generator:

@@ -33,7 +33,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 _SEVERAL = 8  # labels named in a message
 
 
-class Example(NamedTuple):
+class LabelledText(NamedTuple):
     where: str  # file and line, for messages
     text: str
     label: str
@@ -109,7 +109,7 @@ def prepare_labelled(
     )
 
 
-def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) -> Iterator[Example]:
+def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) -> Iterator[LabelledText]:
     """The examples of one entry of data.more."""
     if name == "negations":
         own, path = _Layout((Column("text"), Column("label")), None, {}, "refuse"), negations_file()
@@ -157,7 +157,7 @@ class _Layout:
     def of_set(cls, entry: DataSet, data: LabelledConfig) -> _Layout:
         return cls(_columns(data), entry.columns, dict(entry.labels), data.empty)
 
-    def read(self, corpus: Corpus, progress: Progress) -> Iterator[Example]:
+    def read(self, corpus: Corpus, progress: Progress) -> Iterator[LabelledText]:
         if not corpus.files:
             raise DataError(f"{corpus.name} is text without labels. Set data.path to a {one_of_tables()} file.")
         blank, unlabelled, total = BlankRecords(), BlankRecords(), 0
@@ -169,7 +169,7 @@ class _Layout:
                 elif not label.strip():
                     unlabelled.add(where)
                 else:
-                    yield Example(where, text, self.meanings.get(label.strip(), label.strip()))
+                    yield LabelledText(where, text, self.meanings.get(label.strip(), label.strip()))
         unlabelled.refuse(corpus.name, total, "no label", "Complete or remove them.")
         if blank.count == total:
             raise DataError(f"{corpus.name} is empty; expected texts with labels")
@@ -180,7 +180,7 @@ def _columns(data: LabelledConfig) -> tuple[Column, Column]:
     return Column(data.field, nullable=True), Column(data.label, "data.label", numbers=True, nullable=True)
 
 
-def _classes(examples: Sequence[Example], given: tuple[str, ...] | None, name: str) -> tuple[str, ...]:
+def _classes(examples: Sequence[LabelledText], given: tuple[str, ...] | None, name: str) -> tuple[str, ...]:
     found = {example.label for example in examples}
     if given is not None:
         return given  # an unknown label is refused when it is encoded, with its line
@@ -200,7 +200,7 @@ def _is_number(label: str) -> bool:
         return False
 
 
-def _encoded(examples: Sequence[Example], tokenizer: Tokenizer, labels: tuple[str, ...], progress: Progress) -> Examples:
+def _encoded(examples: Sequence[LabelledText], tokenizer: Tokenizer, labels: tuple[str, ...], progress: Progress) -> Examples:
     number = {label: n for n, label in enumerate(labels)}
     texts, found = [], []
     for example in reported(examples, "encoding", progress):

@@ -12,7 +12,7 @@ from firth.errors import ConfigError, DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.pairs import Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
-from firth.text.conversation import Asked, Conversation, history_text
+from firth.text.conversation import Conversation, QuestionFacts, history_text
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
@@ -145,7 +145,7 @@ def _normalised(where: str, source: str, target: str, data: PairsConfig) -> Sent
 
 def _answers(conversation: Conversation, data: PairsConfig) -> Iterator[SentencePair]:
     """Each answer of a conversation, with everything before it as its source."""
-    for place, asked in zip(conversation.answers, Asked.of(conversation), strict=True):
+    for place, asked in zip(conversation.answers, QuestionFacts.of(conversation), strict=True):
         source = history_text(conversation.messages[:place])
         pair = _normalised(conversation.where, source, conversation.messages[place].content, data)
         yield pair._replace(asked=asked)

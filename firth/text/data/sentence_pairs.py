@@ -12,7 +12,7 @@ from typing import NamedTuple
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, file_progress
 from firth.text.config import PairsConfig
-from firth.text.conversation import Asked
+from firth.text.conversation import QuestionFacts
 from firth.text.datasets import download
 from firth.text.datasets.catalog import data_set
 from firth.text.datasets.data_set import PairFiles, Split
@@ -30,7 +30,7 @@ class SentencePair(NamedTuple):
     where: str  # file and line, for messages
     source: str
     target: str
-    asked: Asked | None = None  # facts about the source, where it is a question of a conversation
+    asked: QuestionFacts | None = None  # facts about the source, where it is a question of a conversation
 
 
 def sentence(text: str, data: PairsConfig) -> str:

@@ -57,7 +57,7 @@ _NO_NAMES = frozenset(
 )
 
 
-class Example(NamedTuple):
+class ChatExample(NamedTuple):
     """A text with what there is to know of it: a label, a translation, a date, tags."""
 
     text: str
@@ -69,7 +69,7 @@ class _Question:
     """What was asked of a text, so that it can be asked of another one."""
 
     skill: str
-    answer: Callable[[Example], str]
+    answer: Callable[[ChatExample], str]
 
 
 class _Round(NamedTuple):
@@ -88,7 +88,7 @@ def chats(skills: Sequence[ChatSkill] | None, count: int, part: Part, progress: 
     return list(composer.conversations(part))
 
 
-def _pool(skill: ChatSkill, count: int, part: Part, draw: random.Random, progress: Progress) -> list[Example]:
+def _pool(skill: ChatSkill, count: int, part: Part, draw: random.Random, progress: Progress) -> list[ChatExample]:
     found = [example for example in _examples(skill, count, part, progress) if '"' not in example.text]
     draw.shuffle(found)
     if part != "train":
@@ -97,36 +97,36 @@ def _pool(skill: ChatSkill, count: int, part: Part, draw: random.Random, progres
     return (found + again)[:count]
 
 
-def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> Iterator[Example]:
+def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> Iterator[ChatExample]:
     match skill:
         case "opinions":
             tenth = _OPINIONS // 10
             cuts = {"train": (2 * tenth, _OPINIONS), "valid": (0, tenth), "test": (tenth, 2 * tenth)}[part]
-            yield from (Example(text, label) for text, label in negations(_OPINIONS)[slice(*cuts)])
+            yield from (ChatExample(text, label) for text, label in negations(_OPINIONS)[slice(*cuts)])
         case "reviews":
             entry, folder = data_set("sst2"), download.local("sst2", progress)
             path = folder / str(getattr(entry, part))
             for _, (text, label) in records(path, (Column("text"), Column("label", numbers=True)), header=entry.columns):
-                yield Example(text, dict(entry.labels or ())[label])
+                yield ChatExample(text, dict(entry.labels or ())[label])
         case "dutch":
             yield from _dutch(part, progress)
         case "dates":
             size = count if part == "train" else min(_MOST, max(1, count // 10))
-            yield from (Example(written, iso) for written, iso in dates(LOCALES, size, part))
+            yield from (ChatExample(written, iso) for written, iso in dates(LOCALES, size, part))
         case "tags":
             entry, folder = data_set("ud-english-ewt"), download.local("ud-english-ewt", progress)
             for sentence in ConllColumns("conllu", None, None).sentences(folder / str(getattr(entry, part))):
                 if 2 <= len(sentence.words) <= _LONGEST:
-                    yield Example(" ".join(sentence.words), " ".join(sentence.tags))
+                    yield ChatExample(" ".join(sentence.words), " ".join(sentence.tags))
 
 
-def _dutch(part: Part, progress: Progress) -> Iterator[Example]:
+def _dutch(part: Part, progress: Progress) -> Iterator[ChatExample]:
     """tatoeba-en-nl is one file: the parts are held out here, all translations of a sentence together."""
     entry, folder = data_set("tatoeba-en-nl"), download.local("tatoeba-en-nl", progress)
     assert entry.pairs is not None
     path = folder / entry.pairs.splits[0].train
     rows = records(path, [Column("en"), Column("nl")], header=entry.pairs.sides)
-    whole = [Example(*(text.replace("\n", " ").strip() for text in texts)) for _, texts in rows]
+    whole = [ChatExample(*(text.replace("\n", " ").strip() for text in texts)) for _, texts in rows]
     rest, test = held_out(whole, _HELD_OUT, "pairs", lambda example: example.text)
     train, valid = held_out(rest, _HELD_OUT, "pairs", lambda example: example.text)
     yield from {"train": train, "valid": valid, "test": test}[part]
@@ -136,7 +136,7 @@ class _Composer:
     """Takes each example once and puts one to three of them into a conversation."""
 
     def __init__(
-        self, pools: dict[ChatSkill, list[Example]], order: list[ChatSkill], draw: random.Random, with_held_out: bool
+        self, pools: dict[ChatSkill, list[ChatExample]], order: list[ChatSkill], draw: random.Random, with_held_out: bool
     ) -> None:
         self.pools, self.order, self.draw, self.with_held_out = pools, order, draw, with_held_out
 
@@ -173,7 +173,7 @@ class _Composer:
                 found, question, example = self._first(skill)
                 yield from found
 
-    def _first(self, skill: ChatSkill) -> tuple[list[_Round], _Question, Example]:
+    def _first(self, skill: ChatSkill) -> tuple[list[_Round], _Question, ChatExample]:
         """A question that needs no history, or two of which the second does."""
         example = self._taken(skill)
         match skill:
@@ -198,7 +198,7 @@ class _Composer:
                 question = _Question(skill, answer)
                 return [self._asked(phrasings, example, question)], question, example
 
-    def _follow_up(self, skill: ChatSkill, example: Example) -> _Round:
+    def _follow_up(self, skill: ChatSkill, example: ChatExample) -> _Round:
         """A question about the text before, or its answer."""
         match skill:
             case "dates":
@@ -213,11 +213,11 @@ class _Composer:
             case _:
                 return self._asked(ask.RECALL, example, _Question("recall", lambda one: one.text))
 
-    def _asked(self, phrasings: Phrasings, example: Example, question: _Question) -> _Round:
+    def _asked(self, phrasings: Phrasings, example: ChatExample, question: _Question) -> _Round:
         template, phrasing = phrasings.draw(self.draw, self.with_held_out)
         return _Round(template.replace("{}", example.text), question.answer(example), Skill(question.skill, phrasing))
 
-    def _taken(self, skill: ChatSkill) -> Example:
+    def _taken(self, skill: ChatSkill) -> ChatExample:
         example = self.pools[skill].pop()
         match skill:
             case "opinions" | "reviews":
@@ -228,7 +228,7 @@ class _Composer:
                 return example
 
 
-def _is(label: str) -> Callable[[Example], str]:
+def _is(label: str) -> Callable[[ChatExample], str]:
     return lambda example: "Yes" if example.answer == label else "No"
 
 
@@ -240,10 +240,10 @@ def _written(text: str, draw: random.Random) -> str:
     return text[:1].upper() + text[1:] if draw.random() < 0.5 else text
 
 
-def _lowered(example: Example) -> Example:
+def _lowered(example: ChatExample) -> ChatExample:
     """ "This is a book." → "this is a book", on both sides, unless the sentence may begin with a name."""
     text, answer = example
     if text.split(" ")[0].lower() not in _NO_NAMES or not (text.endswith(".") and answer.endswith(".")):
         return example
     first = text[0] if text.split(" ")[0].startswith("I") and text.split(" ")[0] in ("I", "I'm") else text[0].lower()
-    return Example(first + text[1:-1], answer[0].lower() + answer[1:-1])
+    return ChatExample(first + text[1:-1], answer[0].lower() + answer[1:-1])

@@ -133,7 +133,7 @@ class Swaps:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearFunctions:
     """Prompts whose task is a linear function: y = w·x + σ ε."""
 
     dimensions: int
@@ -154,7 +154,7 @@ class Linear:
         return PointPrompts(x_BED, y_BE)
 
 
-Tasks = Swaps | Linear
+Tasks = Swaps | LinearFunctions
 
 
 @lru_cache(maxsize=3)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firth.text import cache, sealed
-from firth.text.datasets.story_words import HELD_OUT, TRAIN, Words
+from firth.text.datasets.story_words import HELD_OUT, TRAIN, StoryWords
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _PEOPLE = 2  # in a story
@@ -82,7 +82,7 @@ _ASIDES = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoryQuestion:
     """A question on a story, and where the answer stands in it."""
 
     context: str
@@ -105,13 +105,13 @@ def cached_parts() -> dict[str, Path]:
     return paths
 
 
-def part_of(part: str) -> Iterator[Asked]:
+def part_of(part: str) -> Iterator[StoryQuestion]:
     draw = random.Random(f"stories {part}")
     for _ in range(_SIZES[part]):
         yield from story(draw, _WORDS[part])
 
 
-def story(draw: random.Random, words: Words) -> list[Asked]:
+def story(draw: random.Random, words: StoryWords) -> list[StoryQuestion]:
     """Questions on a new story. No word is used for two people, so each question has one answer."""
     writer = _Writer(draw, words)
     for _ in range(_PEOPLE):
@@ -120,7 +120,7 @@ def story(draw: random.Random, words: Words) -> list[Asked]:
 
 
 class _Writer:
-    def __init__(self, draw: random.Random, words: Words) -> None:
+    def __init__(self, draw: random.Random, words: StoryWords) -> None:
         self.draw, self.text = draw, ""
         self.told: list[tuple[_Topic, dict[str, str], dict[str, int]]] = []  # topic; its words; where each stands
         shuffled = {**words.slots, "women": words.women, "men": words.men}
@@ -144,14 +144,14 @@ class _Writer:
         if self.draw.random() < 0.3:
             self._write(self.draw.choice(_ASIDES), {})
 
-    def questions(self) -> list[Asked]:
+    def questions(self) -> list[StoryQuestion]:
         possible = [(told, slot) for told in self.told for slot in told[0].questions]
         asked = self.draw.sample(possible, min(_ASKED, len(possible)))
         return [self._question(*told, slot) for told, slot in asked]
 
-    def _question(self, topic: _Topic, values: Mapping[str, str], places: Mapping[str, int], slot: str) -> Asked:
+    def _question(self, topic: _Topic, values: Mapping[str, str], places: Mapping[str, int], slot: str) -> StoryQuestion:
         question = self.draw.choice(topic.questions[slot]).format_map(values)
-        return Asked(self.text, question, values[slot], places[slot])
+        return StoryQuestion(self.text, question, values[slot], places[slot])
 
     def _write(self, sentence: str, values: Mapping[str, str]) -> dict[str, int]:
         """Appends the sentence; the first character of each slot."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Words:
+class StoryWords:
     women: Sequence[str]
     men: Sequence[str]
     slots: Mapping[str, Sequence[str]]  # what a sentence may fill in besides a name
@@ -26,7 +26,7 @@ def _invented(beginnings: str, endings: str) -> list[str]:
 _STEMS = "Al Ber Cor Dal El Fer Gal Hel Is Jo Kal Lor Mar Nor Ol Per Ro Sal Tor Ul Val Wil"
 _DAYS = _listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 
-TRAIN = Words(
+TRAIN = StoryWords(
     women=_listed(
         "Anna Bella Carla Dora Emma Fiona Greta Hanna Irene Julia Karen Laura Maria Nina Olga Paula Rosa Sara Tanja Vera Wendy "
         "Yvonne Zoe Alice Brenda Clara Diana Elena Frida Gloria Helen Ingrid Joan Kate Linda Martha Nora Ophelia Petra Rita "
@@ -69,7 +69,7 @@ TRAIN = Words(
         "day": _DAYS,
     },
 )
-HELD_OUT = Words(
+HELD_OUT = StoryWords(
     women=_listed("Beatrice Camilla Dolores Evelyn Felicity Gabriela Henrietta Johanna Katrin Lydia Monica Olivia Renate Sylvia"),
     men=_listed("Arnold Benedict Clemens Dominic Ernest Ferdinand Gregor Hector Jonas Konrad Lucas Morris Oliver Sebastian"),
     slots={

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from firth.errors import DataError
 from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick, lines
-from firth.text.readers.reader import Column, Row, TableReader, missing_column
+from firth.text.readers.reader import Column, FileRow, TableReader, missing_column
 
 
 class Csv(TableReader):
@@ -21,7 +21,7 @@ class Csv(TableReader):
     dialect: ClassVar[dict[str, Any]] = {"strict": True}  # otherwise an open quote would swallow the rest of the file
 
     @classmethod
-    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[FileRow]:
         """`header` names the columns of a table whose first line does not, that is, of one that lacks a requested column."""
         return _rows(cls, path, columns, tick, header)
 
@@ -32,7 +32,9 @@ class Tsv(Csv):
     dialect: ClassVar[dict[str, Any]] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 
 
-def _rows(reader: type[Csv], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None) -> Iterator[Row]:
+def _rows(
+    reader: type[Csv], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None
+) -> Iterator[FileRow]:
     csv.field_size_limit(limits().line)  # for the whole process: the default refuses cells of more than 131,072 characters
     table = csv.reader(lines(path, tick), **reader.dialect)
     try:
@@ -45,7 +47,7 @@ def _rows(reader: type[Csv], path: Path, columns: Sequence[Column], tick: Tick, 
         for cells in table if named else chain([first], table):
             if cells:
                 where = f"{path}:{table.line_num}"
-                yield Row(where, [_cell(cells, place, where, names) for place in places])
+                yield FileRow(where, [_cell(cells, place, where, names) for place in places])
     except csv.Error as error:
         raise DataError(f"{path}:{table.line_num} is not valid {reader.kind} ({error})") from error
 

@@ -10,7 +10,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.text.limits import limits
 from firth.text.readers.file_decoding import Tick
-from firth.text.readers.reader import Column, Row, TableReader, missing_column
+from firth.text.readers.reader import Column, FileRow, TableReader, missing_column
 from firth.text.readers.remote import RemoteFile
 
 _ROWS, _FEW = 256, 16  # decoded at a time; fewer where they may be large
@@ -23,12 +23,12 @@ class Parquet(TableReader):
     about = "Apache Parquet, read a few rows at a time."
 
     @classmethod
-    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[FileRow]:
         """`header` is unused: the file names its columns."""
         return _rows(path, columns, tick)
 
 
-def _rows(path: Path, columns: Sequence[Column], tick: Tick) -> Iterator[Row]:
+def _rows(path: Path, columns: Sequence[Column], tick: Tick) -> Iterator[FileRow]:
     try:
         import pyarrow as arrow
         from pyarrow import parquet
@@ -46,7 +46,7 @@ def _rows(path: Path, columns: Sequence[Column], tick: Tick) -> Iterator[Row]:
                 most.check_size(path, size, given := given + batch.nbytes)
                 for values in _values(batch, columns):
                     number += 1
-                    yield Row(f"{path}, row {number:,}", values)
+                    yield FileRow(f"{path}, row {number:,}", values)
                 tick(size * number // total)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: a row after row {number:,} is not UTF-8 ({error.reason}). Write the file again.") from error

@@ -29,7 +29,7 @@ class Column:
     nullable: bool = False  # null is read as an empty text
 
 
-class Row(NamedTuple):
+class FileRow(NamedTuple):
     where: str  # file and line, or file and row, for messages
     values: list[Any]  # as the file has them, one for each requested column
 
@@ -61,13 +61,13 @@ class TableReader(Reader):
         """Each record with its place, such as the file and line, for messages."""
 
     @classmethod
-    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[Row]:
+    def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[FileRow]:
         """The requested columns. `header` names those of a table whose first line does not."""
         for where, record in cls.records(path, tick):
             for column in columns:
                 if column.name not in record and not column.optional:
                     raise missing_column(where, column, list(record))
-            yield Row(where, [record.get(column.name) for column in columns])
+            yield FileRow(where, [record.get(column.name) for column in columns])
 
 
 READERS: Ideas[type[Reader]] = Ideas("file format", Reader, listed_in="firth.text.readers.formats")

@@ -26,7 +26,7 @@ _OPTIONAL = ("answers", "answer", "answer_start", "is_impossible")
 _COLUMNS = tuple(Column(name, setting=None, optional=name in _OPTIONAL) for name in (*_REQUIRED, *_OPTIONAL))
 
 
-class Answer(NamedTuple):
+class GoldAnswer(NamedTuple):
     text: str
     start: int  # its first character in the context
 
@@ -39,7 +39,7 @@ class Question(NamedTuple):
     where: str  # file and line, or the id, for messages
     context: str
     question: str
-    answers: tuple[Answer, ...] = ()  # the model learns the first; any of them counts as correct
+    answers: tuple[GoldAnswer, ...] = ()  # the model learns the first; any of them counts as correct
 
 
 def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
@@ -141,7 +141,7 @@ def _number(start: Any) -> Any:
     return int(start) if whole else (start if start.strip() else None)
 
 
-def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
+def _answer(where: str, context: str, text: Any, start: Any) -> GoldAnswer:
     if not isinstance(text, str):
         raise DataError(f"{where} has the answer {text!r}; expected a text")
     if start is None:
@@ -153,4 +153,4 @@ def _answer(where: str, context: str, text: Any, start: Any) -> Answer:
     if start < 0 or context[start : start + len(text)] != text:
         there = f"has {context[start : start + len(text)]!r} there" if 0 <= start < len(context) else f"ends at {len(context):,}"
         raise DataError(f"{where}: the answer {text!r} is not at character {start} of its context, which {there}. Correct it.")
-    return Answer(text, start)
+    return GoldAnswer(text, start)

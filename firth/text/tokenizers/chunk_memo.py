@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.text.compilation import compiled_without_allocation
-from firth.text.lexicon import BREAK, END, MISSING, Lexicon, Words
+from firth.text.lexicon import BREAK, END, MISSING, CountedWords, Lexicon
 from firth.text.tokenizers.kind import EncodeChunks
 from firth.text.tokenizers.special_tokens import Ids
 
@@ -33,7 +33,7 @@ class SharedChunks:
         self._encode_chunks, self._lock = encode_chunks, Lock()
         self._forget()
 
-    def encode(self, words: Words) -> tuple[Ids, NDArray[np.int64]]:
+    def encode(self, words: CountedWords) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of these chunks one after the other, and the number of ids of each."""
         with self._lock:
             place_W, start_W, id_A = self._lexicon.find(words), self._start_W, self._id_A  # these two grow, or are replaced
@@ -51,7 +51,7 @@ class SharedChunks:
         _merge(place_W, start_W, id_A, new_A, length_W, ids)
         return ids, length_W
 
-    def _add(self, words: Words, id_A: Ids, length_W: NDArray[np.int64]) -> None:
+    def _add(self, words: CountedWords, id_A: Ids, length_W: NDArray[np.int64]) -> None:
         with self._lock:
             if len(self._lexicon) > _HELD:
                 self._forget()

@@ -59,14 +59,14 @@ class Form(NamedTuple):
     hot_last: int
 
 
-class Tables(NamedTuple):
+class SamplingTables(NamedTuple):
     keep_V: Ids
     own_V: Ids  # the alias table for negative samples
     other_V: Ids
     up: Ids  # the Huffman tree
 
 
-class Desk(NamedTuple):
+class Buffers(NamedTuple):
     """The buffers of one call. The caller owns them: numba would free an array if only its address were still in use."""
 
     kept: Ids  # the sentence after subsampling
@@ -95,7 +95,7 @@ class Desk(NamedTuple):
     output_ease: Floats
 
 
-class At(NamedTuple):
+class BufferAddresses(NamedTuple):
     """Addresses of the buffers, as plain integers: taking an array out of a tuple costs numba an atomic reference count."""
 
     place: int
@@ -113,14 +113,14 @@ class At(NamedTuple):
     output_own: int
 
 
-def desk_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) -> Desk:
+def buffers_for(form: Form, inputs: Hot, outputs: Hot, longest: int, deepest: int) -> Buffers:
     """Buffers for sentences of up to `longest` words and steps of up to `deepest` targets. Tiles may read LANES past the end."""
     rows, stride = 2 * form.window, (form.d + LANES - 1) // LANES * LANES  # rows padded to whole chunks
     samples = rows if form.faithful else longest
     mean = np.empty(form.d, np.float32)
     sign = np.full(deepest + LANES, -1, np.float32)
     sign[0] = 1  # for negative sampling; hierarchical softmax writes its own signs
-    return Desk(
+    return Buffers(
         np.empty(longest, np.uint32),
         np.empty(longest, np.int64),
         np.empty(longest, np.uint32),
@@ -154,26 +154,26 @@ def _signature() -> Any:
     uints, longs, floats = (types.Array(kind, 1, "C") for kind in (types.uint32, types.int64, types.float32))
     known = {np.dtype(np.uint32): uints, np.dtype(np.int64): longs, np.dtype(np.float32): floats}
     form = types.NamedTuple((types.boolean, types.boolean, *[types.int64] * 9), Form)
-    tables = types.NamedUniTuple(uints, 4, Tables)
+    tables = types.NamedUniTuple(uints, 4, SamplingTables)
     none_hot = copies(np.empty((1, 1), np.float32), 0, np.empty(0, np.float32))
-    example = desk_for(Form(False, False, 1, 1, 2, 1, 0, 0, 0, 0, 0), none_hot, none_hot, longest=1, deepest=1)
-    desk = types.NamedTuple([known[array.dtype] for array in example], Desk)
+    example = buffers_for(Form(False, False, 1, 1, 2, 1, 0, 0, 0, 0, 0), none_hot, none_hot, longest=1, deepest=1)
+    buffers = types.NamedTuple([known[array.dtype] for array in example], Buffers)
     ids, ends = (types.Array(kind, 1, "C", readonly=True) for kind in (types.uint32, types.int64))
     place, rate = types.int64, types.float64
-    return types.Tuple((types.float64, types.int64))(ids, ends, place, place, rate, rate, types.uint64, form, tables, desk)
+    return types.Tuple((types.float64, types.int64))(ids, ends, place, place, rate, rate, types.uint64, form, tables, buffers)
 
 
 SIGNATURE = _signature()
 
 
 @compiled
-def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, desk):  # noqa: PLR0912, PLR0915
+def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, buffers):  # noqa: PLR0912, PLR0915
     """Train on sentences first … last − 1; returns the loss and the number of its terms."""
     own_V, other_V, up = tables.own_V, tables.other_V, tables.up
-    kept, span, repeat, negative, barred, place, row, target = desk[:8]
-    sign, g, row_change, target_change, mean, mean_row, totals, group_T = desk[8:16]
-    input_shared, input_own, input_before, input_ease, output_shared, output_own, output_before, output_ease = desk[16:]
-    at = At(
+    kept, span, repeat, negative, barred, place, row, target = buffers[:8]
+    sign, g, row_change, target_change, mean, mean_row, totals, group_T = buffers[8:16]
+    input_shared, input_own, input_before, input_ease, output_shared, output_own, output_before, output_ease = buffers[16:]
+    address = BufferAddresses(
         place.ctypes.data,
         row.ctypes.data,
         target.ctypes.data,
@@ -194,7 +194,7 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
     start, state, unmerged = begin, seed, 0
     one_by_one = form.faithful and not form.cbow
     for s in range(first, last):
-        n, state = lay_out_sentence(ids, start, ends[s], state, form, tables, desk, at)
+        n, state = lay_out_sentence(ids, start, ends[s], state, form, tables, buffers, address)
         rate = np.float32(rate_first + (rate_last - rate_first) * ((start - begin) / words))
         start = ends[s]
         for i in range(n):
@@ -206,36 +206,36 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
             if form.K > 0 and i + AHEAD < n:
                 if form.faithful:
                     state = lay_out_own_targets(
-                        i + AHEAD, n, kept, span, negative, barred, own_V, other_V, state, form, at, target
+                        i + AHEAD, n, kept, span, negative, barred, own_V, other_V, state, form, address, target
                     )
                 else:
-                    lay_out_targets(kept, negative, i + AHEAD, form, at, target)
+                    lay_out_targets(kept, negative, i + AHEAD, form, address, target)
             if i + AHEAD + form.window < n:
                 fetch(place[i + AHEAD + form.window], form.d)
             if form.cbow:
-                mean_of_rows(at.row, C, form.d, at.mean)
-            inputs, steps = at.row, 1
+                mean_of_rows(address.row, C, form.d, address.mean)
+            inputs, steps = address.row, 1
             if one_by_one:  # the word predicts each word of its window
-                inputs, steps, C = at.place + LONG * i, C, 1
-            rows, R = (at.mean_row, 1) if form.cbow else (inputs, C)
+                inputs, steps, C = address.place + LONG * i, C, 1
+            rows, R = (address.mean_row, 1) if form.cbow else (inputs, C)
             for step in range(steps):
                 T, offset = form.K + 1, i % RING * form.ring + step * (form.K + 1)
                 if form.K == 0:
                     word = kept[neighbour(i, left, step) if one_by_one else i]
-                    T, offset = lay_out_path(word, up, form, at, target, sign), 0
+                    T, offset = lay_out_path(word, up, form, address, target, sign), 0
                 distinct = (form.K == 0 or all_distinct(target, offset, T)) and (form.cbow or one_by_one or repeat[right] <= left)
-                targets = at.target + LONG * offset
+                targets = address.target + LONG * offset
                 t = 0
                 while t < T:
                     width = group_T[T - t]
                     highest = HEIGHT_T[width] if form.d >= LANES else 1  # see tiles.py
                     for r in range(0, R, highest):
-                        factors += find_gradients(rows, r, min(highest, R - r), targets, t, width, R, rate, form, at)
+                        factors += find_gradients(rows, r, min(highest, R - r), targets, t, width, R, rate, form, address)
                         if factors > FACTORS:
                             loss += read_totals(totals)
                             factors = 0
                     t += width
-                apply_gradients(rows, R, inputs, C, targets, T, distinct, form, at)
+                apply_gradients(rows, R, inputs, C, targets, T, distinct, form, address)
                 terms += R
             unmerged += 1
             if unmerged == MERGE:
@@ -248,39 +248,50 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, des
 
 
 @compiled
-def lay_out_sentence(ids, begin, end, state, form, tables, desk, at):
+def lay_out_sentence(ids, begin, end, state, form, tables, buffers, address):
     """Make all random draws of a sentence, and find the addresses of its vectors v. Returns the words kept, and the state."""
-    kept, place = desk.kept, desk.place
+    kept, place = buffers.kept, buffers.place
     n, state = subsample(ids, begin, end, tables.keep_V, state, kept)
-    state = draw_spans(n, form.window, state, desk.span)
+    state = draw_spans(n, form.window, state, buffers.span)
     if not form.faithful:
-        state = draw_negatives(kept, n, form.K, tables.own_V, tables.other_V, state, desk.negative)
-    find_repeats(kept, n, 2 * form.window, desk.repeat)
+        state = draw_negatives(kept, n, form.K, tables.own_V, tables.other_V, state, buffers.negative)
+    find_repeats(kept, n, 2 * form.window, buffers.repeat)
     for j in range(n):
-        place[j] = input_row(kept[j], form, at)
+        place[j] = input_row(kept[j], form, address)
     for i in range(min(AHEAD, n) if form.K > 0 else 0):
         if form.faithful:
             state = lay_out_own_targets(
-                i, n, kept, desk.span, desk.negative, desk.barred, tables.own_V, tables.other_V, state, form, at, desk.target
+                i,
+                n,
+                kept,
+                buffers.span,
+                buffers.negative,
+                buffers.barred,
+                tables.own_V,
+                tables.other_V,
+                state,
+                form,
+                address,
+                buffers.target,
             )
         else:
-            lay_out_targets(kept, desk.negative, i, form, at, desk.target)
+            lay_out_targets(kept, buffers.negative, i, form, address, buffers.target)
     return n, state
 
 
 @compiled
-def input_row(word, form, at):
+def input_row(word, form, address):
     """The address of v, in this thread's own copy if the word is hot."""
     number = np.int64(word)
-    return (at.input_own if number < form.hot else form.inputs) + number * form.d * FLOAT
+    return (address.input_own if number < form.hot else form.inputs) + number * form.d * FLOAT
 
 
 @compiled
-def output_row(row, form, at):
+def output_row(row, form, address):
     """The address of u for a word or an inner node."""
     number = np.int64(row)
     hot = form.hot_first <= number < form.hot_last
-    return (at.output_own if hot else form.outputs) + number * form.d * FLOAT
+    return (address.output_own if hot else form.outputs) + number * form.d * FLOAT
 
 
 @compiled
@@ -299,21 +310,21 @@ def find_repeats(kept, n, far, repeat):
 
 
 @compiled
-def lay_out_targets(kept, negative, i, form, at, target):
+def lay_out_targets(kept, negative, i, form, address, target):
     """Write the addresses of the vectors u for word i and its negative samples to their place in the ring. Signs never change.
 
     These rows are prefetched while earlier words are computed. Inner nodes are in the cache already.
     """
     first = i % RING * form.ring
-    target[first] = output_row(kept[i], form, at)
+    target[first] = output_row(kept[i], form, address)
     for k in range(form.K):
-        target[first + 1 + k] = output_row(negative[i * form.K + k], form, at)
+        target[first + 1 + k] = output_row(negative[i * form.K + k], form, address)
     for n in range(first, first + form.K + 1):
         fetch(target[n], form.d)
 
 
 @compiled
-def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, state, form, at, target):
+def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, state, form, address, target):
     """The same for all steps of word i in faithful training, whose negative samples are drawn now. Returns the state.
 
     A function of its own: each further array that a call hands over costs the default training some per cent."""
@@ -323,9 +334,9 @@ def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, stat
     first = i % RING * form.ring
     for step in range(steps):
         place = first + step * (form.K + 1)
-        target[place] = output_row(kept[i if form.cbow else neighbour(i, left, step)], form, at)
+        target[place] = output_row(kept[i if form.cbow else neighbour(i, left, step)], form, address)
         for k in range(form.K):
-            target[place + 1 + k] = output_row(negative[step * form.K + k], form, at)
+            target[place + 1 + k] = output_row(negative[step * form.K + k], form, address)
     for place in range(first, first + steps * (form.K + 1)):
         fetch(target[place], form.d)
     return state
@@ -350,13 +361,13 @@ def lay_out_window(place, left, i, window, row):
 
 
 @compiled
-def lay_out_path(word, up, form, at, target, sign):
+def lay_out_path(word, up, form, address, target, sign):
     """The addresses of the inner nodes on the path from a word to the root, and their signs: +1 for bit 0, −1 for bit 1."""
     T, node, V = 0, np.int64(word), len(up) // 2 + 1
     while node < len(up):
         step = up[node]
         node = V + np.int64(step >> 1)
-        target[T] = output_row(step >> 1, form, at)
+        target[T] = output_row(step >> 1, form, address)
         sign[T] = np.float32(1) - np.float32(2) * np.float32(step & 1)
         T += 1
     return T
@@ -369,22 +380,22 @@ def fetch(address, d):
 
 
 @inlined
-def find_gradients(rows, r, height, targets, t, width, R, rate, form, at):
+def find_gradients(rows, r, height, targets, t, width, R, rate, form, address):
     """g for the tile at row r and target t; stored by group of targets, all R rows each. Returns the number of loss factors."""
-    place = at.g + FLOAT * (t * R + r * width)
-    gradients(rows + LONG * r, height, targets + LONG * t, width, at.sign + FLOAT * t, form.d, rate, place, at.totals)
+    place = address.g + FLOAT * (t * R + r * width)
+    gradients(rows + LONG * r, height, targets + LONG * t, width, address.sign + FLOAT * t, form.d, rate, place, address.totals)
     return (height * width + LANES - 1) // LANES
 
 
 @inlined
-def apply_gradients(rows, R, inputs, C, targets, T, distinct, form, at):
+def apply_gradients(rows, R, inputs, C, targets, T, distinct, form, address):
     """Update u and v: R rows, which for CBOW stand for the C words `inputs`. A word that occurs twice in the step receives both
     changes, computed from the weights before the step."""
     aside = form.cbow or not distinct
     stride = (form.d + LANES - 1) // LANES * LANES
     t = 0
     while t < T:
-        width = long_at(at.group_T + LONG * (T - t))
+        width = long_at(address.group_T + LONG * (T - t))
         mode = tile.CARRY if t else tile.PUT
         if t + width == T and not aside:
             mode = tile.FINISH if t else tile.DIRECT
@@ -393,20 +404,20 @@ def apply_gradients(rows, R, inputs, C, targets, T, distinct, form, at):
             R,
             targets + LONG * t,
             width,
-            at.g + FLOAT * t * R,
+            address.g + FLOAT * t * R,
             form.d,
-            at.row_change,
-            at.target_change + FLOAT * t * stride,
+            address.row_change,
+            address.target_change + FLOAT * t * stride,
             stride,
             mode,
             np.int64(distinct),
         )
         t += width
     if not distinct:
-        add_to_rows(targets, T, form.d, at.target_change, stride, np.float32(1))
+        add_to_rows(targets, T, form.d, address.target_change, stride, np.float32(1))
     if aside:
         share = np.float32(1) / np.float32(C) if form.cbow and form.faithful else np.float32(1)
-        add_to_rows(inputs, C, form.d, at.row_change, 0 if form.cbow else stride, share)
+        add_to_rows(inputs, C, form.d, address.row_change, 0 if form.cbow else stride, share)
 
 
 @compiled
@@ -460,16 +471,16 @@ class TiledKernel:
         lengths = np.diff(ends[first:last], prepend=ends[first - 1] if first else 0)
         firsts = 0, self.form.hot_first
         inputs, outputs = itertools.starmap(copies, zip(self.matrices, firsts, self.eases, strict=True))
-        desk = desk_for(self.form, inputs, outputs, int(lengths.max()), self.deepest)
-        loss, terms = train(ids, ends, first, last, rate_first, rate_last, np.uint64(seed), self.form, self.tables, desk)
+        buffers = buffers_for(self.form, inputs, outputs, int(lengths.max()), self.deepest)
+        loss, terms = train(ids, ends, first, last, rate_first, rate_last, np.uint64(seed), self.form, self.tables, buffers)
         return Counts(loss, terms, int(lengths.sum()))
 
 
-def _tables(config: VectorsConfig, count_V: Longs) -> tuple[Tables, int]:
+def _tables(config: VectorsConfig, count_V: Longs) -> tuple[SamplingTables, int]:
     """The tables of the vocabulary, and the largest number of targets in a step."""
     keep_V = thresholds(keep_probability(count_V, config.sample))
     nothing: Any = np.empty(0, np.uint32)
     if config.loss == "ns":
-        return Tables(keep_V, *alias_table(negative_probability(count_V)), nothing), config.negatives + 1
+        return SamplingTables(keep_V, *alias_table(negative_probability(count_V)), nothing), config.negatives + 1
     tree = huffman(count_V)
-    return Tables(keep_V, nothing, nothing, tree.up), int(tree.lengths().max())
+    return SamplingTables(keep_V, nothing, nothing, tree.up), int(tree.lengths().max())

@@ -25,7 +25,7 @@ import pytest
 from shell import Answer, Firth
 
 from firth.errors import DataError
-from firth.text.limits import Limits, limits
+from firth.text.limits import FileLimits, limits
 from firth.text.readers import corpus as corpora
 from firth.text.readers.corpus import find
 from firth.text.readers.file_decoding import chunks, lines
@@ -219,7 +219,7 @@ def test_limits_that_are_none_are_refused(given: str, monkeypatch: pytest.Monkey
 
 def test_limits_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRTH_LIMITS", "ratio=7, files=9")
-    assert limits() == Limits(ratio=7, files=9)
+    assert limits() == FileLimits(ratio=7, files=9)
 
 
 # Images

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from firth.ideas import Ideas
 from firth.layers.attention.score.additive import Additive, AdditiveLayer, additive
-from firth.layers.attention.score.base import Example, Score, ScoreLayer
+from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer
 from firth.layers.attention.score.bilinear import Bilinear, BilinearLayer, bilinear
 from firth.layers.attention.score.cosine import Cosine, CosineLayer, cosine
 from firth.layers.attention.score.dot import DOT, SCALED_DOT, Dot, DotLayer, ScaledDotLayer
@@ -31,9 +31,9 @@ __all__ = [
     "Bilinear",
     "Cosine",
     "Dot",
-    "Example",
     "Gaussian",
     "Score",
+    "ScoreExample",
     "ScoreKind",
     "ScoreLayer",
     "additive",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.layers.attention.score.base import Example, Score, ScoreLayer, Shape, check_shape
+from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer, Shape, check_shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,9 @@ class AdditiveLayer(ScoreLayer):
         return f"w · tanh(W_qᵀ q + W_kᵀ k{shift})"
 
     @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, Example]:
-        fan_in = Example((heads, width, width), width)
-        return {"w": Example((heads, width)), "W_q": fan_in, "W_k": fan_in}
+    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
+        fan_in = ScoreExample((heads, width, width), width)
+        return {"w": ScoreExample((heads, width)), "W_q": fan_in, "W_k": fan_in}
 
     @classmethod
     def of_examples(cls, parameters: dict[str, Tensor]) -> Score:

@@ -42,7 +42,7 @@ class Score(ABC):
         return self
 
 
-class Example(NamedTuple):
+class ScoreExample(NamedTuple):
     """A parameter that the playground draws: normal, with variance 1 / fan_in."""
 
     shape: Shape
@@ -95,7 +95,7 @@ class ScoreLayer(Idea, ABC):
         """a(q, k) as text; a position may add `shift` to the reduced key, such as " + a_K[k − q]"."""
 
     @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, Example]:
+    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
         return {}
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.layers.attention.score.base import Example, Score, ScoreLayer, Shape, check_shape, shifted_key
+from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer, Shape, check_shape, shifted_key
 from firth.layers.attention.score.dot import DOT
 
 
@@ -56,8 +56,8 @@ class BilinearLayer(ScoreLayer):
         return f"qᵀ M {shifted_key(shift)}"
 
     @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, Example]:
-        return {"M": Example((heads, width, width), width)}
+    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
+        return {"M": ScoreExample((heads, width, width), width)}
 
     @classmethod
     def of_examples(cls, parameters: dict[str, Tensor]) -> Score:

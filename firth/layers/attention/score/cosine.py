@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.layers.attention.score.base import Example, Score, ScoreLayer, Shape, check_shape
+from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer, Shape, check_shape
 from firth.layers.attention.score.dot import DOT
 
 SHORTEST = 1e-6  # a shorter vector is divided by this instead of its norm, so that zero stays zero and has a gradient
@@ -76,8 +76,8 @@ class CosineLayer(ScoreLayer):
         return f"τ q̂ · {f'(k̂{shift})' if shift else 'k̂'}"
 
     @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, Example]:
-        return {"log_tau": Example((heads,))}
+    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
+        return {"log_tau": ScoreExample((heads,))}
 
     @classmethod
     def of_examples(cls, parameters: dict[str, Tensor]) -> Score:

@@ -14,13 +14,13 @@ from torch import Tensor
 from firth.layers.attention.call import Call, MaskKey, kept_spans, learned_slopes
 from firth.layers.attention.score import Additive, Dot, Gaussian
 from firth.layers.known import unknown_argument
-from firth.layers.position import ALiBi, Buckets, Shaw
+from firth.layers.position import ALiBi, BucketBias, Shaw
 
 if TYPE_CHECKING:
-    from firth.layers.kernels.attention.blocks import Plan, Tiles
+    from firth.layers.kernels.attention.blocks import BlockPlan, Tiles
     from firth.layers.kernels.attention.flash import Band
 
-SCORES, POSITIONS = (Dot, Gaussian, Additive), (ALiBi, Buckets, Shaw)  # exactly these
+SCORES, POSITIONS = (Dot, Gaussian, Additive), (ALiBi, BucketBias, Shaw)  # exactly these
 WIDEST = 256
 # Read once, here: torch.compile can trace neither a search for modules nor the environment.
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
@@ -103,7 +103,7 @@ def _flash(call: Call) -> Tensor:
     return o_BHQE
 
 
-def _plan(call: Call, banded: bool) -> Plan | None:
+def _plan(call: Call, banded: bool) -> BlockPlan | None:
     """The blocks to visit, kept as long as the mask is the same; None: flash() makes the plan."""
     from firth.layers.kernels.attention import blocks
 
@@ -114,7 +114,7 @@ def _plan(call: Call, banded: bool) -> Plan | None:
 
 
 @lru_cache(maxsize=32)
-def _kept_plan(key: MaskKey, tiles: Tiles, backward: bool) -> Plan:
+def _kept_plan(key: MaskKey, tiles: Tiles, backward: bool) -> BlockPlan:
     from firth.layers.kernels.attention import blocks
 
     spans = kept_spans(key)
@@ -131,7 +131,7 @@ def _band(call: Call) -> Band | None:
     B, H, Q, _ = call.q_BHQD.shape
     position, causal = call.position, call.mask.is_causal()
     match position:
-        case Buckets():
+        case BucketBias():
             left, right = position.left, 0 if causal else position.right
             table_HR = position.table_HR()[:, : left + right + 1]
             return Band(left, right, table_HR[None, :, None].expand(B, H, Q, -1), weights=False)

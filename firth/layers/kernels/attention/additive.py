@@ -25,7 +25,7 @@ from firth.layers.kernels.attention.layout import dense_rows, empty_rows, padded
 from firth.layers.kernels.attention.operation import differentiable
 
 
-class Tiles(NamedTuple):
+class AdditiveTiles(NamedTuple):
     """How the work is divided. Integers only, because they pass through the operator as a list.
 
     A tile's axis is split in two: x1 lies across threads, x2 in the registers of each. Forward, m1·n1 must be 32 · warps;
@@ -49,19 +49,19 @@ class Tiles(NamedTuple):
     atomic: int  # 1: dq is summed in the kernel of dk: one tanh fewer, but the order of the sum varies from run to run
 
 
-def tiles(A: int, E: int, dtype: torch.dtype) -> Tiles:
+def tiles(A: int, E: int, dtype: torch.dtype) -> AdditiveTiles:
     a2 = max(4, padded(A) // 16)
     s2 = 8 if A <= 32 else 4 if A <= 128 else 2  # 64 elements of t per thread if they fit
     backward = (8, 2, 8, 1, 2, 4, 3, 0) if padded(A) == 64 else (2, s2, 16, 1, a2, a2, 2, 0)
     if dtype == torch.float32:
-        return Tiles(16, 2, 8, 4, 4, 2, *backward, tanh=0, atomic=0)
+        return AdditiveTiles(16, 2, 8, 4, 4, 2, *backward, tanh=0, atomic=0)
     if E > 128:
-        return Tiles(16, 4, 16, 4, 8, 2, *backward, tanh=1, atomic=0)
-    return Tiles(8, 8, 16, 4, 4, 2, *backward, tanh=1, atomic=0)
+        return AdditiveTiles(16, 4, 16, 4, 8, 2, *backward, tanh=1, atomic=0)
+    return AdditiveTiles(8, 8, 16, 4, 4, 2, *backward, tanh=1, atomic=0)
 
 
 def additive(
-    q_BHQA: Tensor, k_BGKA: Tensor, w_HA: Tensor, v_BGKE: Tensor, spans: Spans, scale: float, cut: Tiles | None = None
+    q_BHQA: Tensor, k_BGKA: Tensor, w_HA: Tensor, v_BGKE: Tensor, spans: Spans, scale: float, cut: AdditiveTiles | None = None
 ) -> Tensor:
     """o_BHQE, laid out so that o.transpose(1, 2) is contiguous. `cut` is for tuning."""
     cut = cut or tiles(q_BHQA.shape[3], v_BGKE.shape[3], q_BHQA.dtype)
@@ -84,7 +84,7 @@ def additive_forward(
     """o, and for each query log Σ exp(s), which the backward pass needs.
 
     Not in base 2: one more product per pair is nothing beside its tanhs, and rounding scale · log2(e) would shift every s."""
-    (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
+    (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, AdditiveTiles(*cut)
     bounds, v = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE)
     w = w_HA.to(torch.float32).contiguous()
     o, lse = _outputs(q_BHQA, v_BGKE)
@@ -115,7 +115,7 @@ def additive_backward(
     scale: float,
     cut: Sequence[int],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, Tiles(*cut)
+    (B, H, Q, A), (_, G, K, E), c = q_BHQA.shape, v_BGKE.shape, AdditiveTiles(*cut)
     bounds, v, do = _bounds(lo_BQ, hi_BQ, hole_lo_BQ, hole_hi_BQ), dense_rows(v_BGKE), dense_rows(do_BHQE)
     # Converted to float32 once here; otherwise each thread would convert the same numbers for every tile.
     q, k, w = dense_rows(q_BHQA.to(torch.float32)), dense_rows(k_BGKA.to(torch.float32)), w_HA.to(torch.float32).contiguous()
@@ -192,7 +192,7 @@ def _row_stride(lo_BQ: Tensor) -> int:
     return 0 if len(lo_BQ) == 1 else lo_BQ.shape[1]
 
 
-def _kind(q_BHQA: Tensor, cut: Tiles, hole: Tensor | None) -> dict[str, Any]:
+def _kind(q_BHQA: Tensor, cut: AdditiveTiles, hole: Tensor | None) -> dict[str, Any]:
     return {
         "HOLE": hole is not None,
         "TANH": cut.tanh if q_BHQA.is_cuda else 0,  # the interpreter has no assembler

@@ -10,8 +10,8 @@ import triton.language as tl
 
 from firth.layers.kernels.attention.pieces import (
     LOG2E,
-    Matrix,
-    Rows,
+    MatrixPointer,
+    QueryRows,
     bounds_of,
     column,
     extra_of,
@@ -82,8 +82,8 @@ def dq_kernel(  # noqa: PLR0915
     first = block * KIND.BLOCK_Q
     start = start_of(start, q_start, b, KIND)
     rows = rows_of(spans, b, first, start, Q, KIND, KIND.BLOCK_Q)
-    k = Matrix(k.at + b * k.b + g * k.h, k.b, k.h, k.n)
-    v = Matrix(v.at + b * v.b + g * v.h, v.b, v.h, v.n)
+    k = MatrixPointer(k.at + b * k.b + g * k.h, k.b, k.h, k.n)
+    v = MatrixPointer(v.at + b * v.b + g * v.h, v.b, v.h, v.n)
     extra = extra_of(scale, bias, bias_b, bias_g, slope, table, left, right, b, g, h, KIND)
     dw = head_of(dw, b, h, KIND.WEIGHTS)
     a, full, past, d = bounds_of(bounds, bounds_b, b, block)
@@ -192,7 +192,7 @@ def _dkv_run(
         else:
             shift = tl.load(lse + row)
             less = tl.load(delta + row)
-            rows = Rows(row, row, row, row, start + row, row, q0)
+            rows = QueryRows(row, row, row, row, start + row, row, q0)
         rel, seen = relation(rows, k_pos, KIND, MASKED, True)
         s = tl.dot(k, tl.trans(query), input_precision="ieee")
         s = scores(s, extra, rows, k_pos, rel, seen, K, KIND, NEAR, True)
@@ -234,8 +234,8 @@ def dkv_kernel(
         h = g * KIND.GROUP + turn
         extra = extra_of(scale, bias, bias_b, bias_g, slope, table, left, right, b, g, h, KIND)
         dw_h = head_of(dw, b, h, KIND.WEIGHTS)
-        q_h = Matrix(q.at + b * q.b + h * q.h, q.b, q.h, q.n)
-        do_h = Matrix(do.at + b * do.b + h * do.h, do.b, do.h, do.n)
+        q_h = MatrixPointer(q.at + b * q.b + h * q.h, q.b, q.h, q.n)
+        do_h = MatrixPointer(do.at + b * do.b + h * do.h, do.b, do.h, do.n)
         lse_h = lse + (b * H + h) * Q
         stats_h = stats + (b * H + h) * Q
         if not KIND.TABLE and not KIND.WEIGHTS:

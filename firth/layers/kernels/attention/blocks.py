@@ -39,7 +39,7 @@ class Tiles(NamedTuple):
     dkv: Tile
 
 
-class Plan(NamedTuple):
+class BlockPlan(NamedTuple):
     """The spans as the kernels read them, and the bounds of all three kernels for their tiles. Valid as long as the spans are."""
 
     spans_sbQ: Tensor  # lo, hi and, if there are holes, their bounds
@@ -69,8 +69,8 @@ class Plan(NamedTuple):
         return [*self.ends, *(number or 0 for tile in self.tiles for number in tile)]
 
     @staticmethod
-    def of(spans_sbQ: Tensor, bounds_bi4: Tensor, numbers: list[int]) -> Plan:
-        return Plan(spans_sbQ, bounds_bi4, *_read(tuple(numbers)))
+    def of(spans_sbQ: Tensor, bounds_bi4: Tensor, numbers: list[int]) -> BlockPlan:
+        return BlockPlan(spans_sbQ, bounds_bi4, *_read(tuple(numbers)))
 
 
 @lru_cache(maxsize=64)
@@ -102,7 +102,7 @@ def tiles(D: int, E: int, band: bool, dtype: torch.dtype) -> Tiles:
     return BAND_TILES.get(kind, TILES[kind]) if band else TILES[kind]
 
 
-def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> Plan:
+def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> BlockPlan:
     bounds = [_bounds(*_visible(spans, Q, K, tiles.forward))]
     if backward:
         bounds.append(bounds[0] if tiles.dq[:2] == tiles.forward[:2] else _bounds(*_visible(spans, Q, K, tiles.dq)))
@@ -111,7 +111,7 @@ def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> P
     ends = list(accumulate(x.shape[1] for x in bounds))
     bounds_bi4 = torch.cat(bounds, 1) if backward else bounds[0]
     spans_sbQ = torch.stack(torch.broadcast_tensors(*(x for x in spans if x is not None)))  # type: ignore[no-untyped-call]
-    return Plan(spans_sbQ, bounds_bi4, tiles, (ends[0], ends[1 % len(ends)], ends[-1]))
+    return BlockPlan(spans_sbQ, bounds_bi4, tiles, (ends[0], ends[1 % len(ends)], ends[-1]))
 
 
 def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:

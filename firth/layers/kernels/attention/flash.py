@@ -26,17 +26,17 @@ from firth.errors import ConfigError
 from firth.layers.attention.key_ranges import Spans
 from firth.layers.kernels.attention import blocks
 from firth.layers.kernels.attention.backward import dkv_kernel, dq_kernel
-from firth.layers.kernels.attention.blocks import Plan, Tile
+from firth.layers.kernels.attention.blocks import BlockPlan, Tile
 from firth.layers.kernels.attention.forward import forward_kernel
 from firth.layers.kernels.attention.launch import launch
 from firth.layers.kernels.attention.layout import dense_rows, empty_rows, padded
 from firth.layers.kernels.attention.operation import differentiable
 from firth.layers.kernels.attention.pieces import (
     LOG2E,
-    Kind,
-    Matrix,
+    AttentionConstants,
+    MatrixPointer,
     SpanRows,
-    Table,
+    TablePointer,
 )
 
 
@@ -61,7 +61,7 @@ def flash(
     band: Band | None = None,
     q_start: int | Tensor = 0,
     causal: bool = False,
-    plan: Plan | None = None,
+    plan: BlockPlan | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """o_BHQE, and w_BHQR if the band asks for its weights.
 
@@ -129,8 +129,8 @@ class _Given(NamedTuple):
         return bool(self.numbers[4])
 
     @property
-    def plan(self) -> Plan:
-        return Plan.of(self.spans_sbQ, self.bounds_bi4, self.numbers[5:])
+    def plan(self) -> BlockPlan:
+        return BlockPlan.of(self.spans_sbQ, self.bounds_bi4, self.numbers[5:])
 
     @property
     def has_backward(self) -> bool:
@@ -151,9 +151,9 @@ class _Given(NamedTuple):
             _table(self.table_BHQR, absent),
         )
 
-    def kind(self, tile: Tile, weights: bool, table_grad: bool = False, bias_grad: bool = False) -> Kind:
+    def kind(self, tile: Tile, weights: bool, table_grad: bool = False, bias_grad: bool = False) -> AttentionConstants:
         D, E = self.q_BHQD.shape[3], self.v_BGKE.shape[3]
-        return Kind(
+        return AttentionConstants(
             D,
             E,
             padded(D),
@@ -187,12 +187,12 @@ def _blocks(length: int, block: int) -> int:
     return -(-length // block)
 
 
-def _matrix(x: Tensor) -> Matrix:
-    return Matrix(x, *x.stride()[:3])
+def _matrix(x: Tensor) -> MatrixPointer:
+    return MatrixPointer(x, *x.stride()[:3])
 
 
-def _table(x: Tensor | None, absent: Tensor) -> Table:
-    return Table(absent, 0, 0, 0, 0) if x is None else Table(x, *x.stride())
+def _table(x: Tensor | None, absent: Tensor) -> TablePointer:
+    return TablePointer(absent, 0, 0, 0, 0) if x is None else TablePointer(x, *x.stride())
 
 
 def _with_stride(x_bm4: Tensor) -> tuple[Tensor, int]:

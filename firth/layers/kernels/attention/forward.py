@@ -9,7 +9,7 @@ import triton.language as tl
 
 from firth.layers.kernels.attention.pieces import (
     LOG2E,
-    Matrix,
+    MatrixPointer,
     bounds_of,
     column,
     extra_of,
@@ -77,8 +77,8 @@ def forward_kernel(  # noqa: PLR0915
     first = block * KIND.BLOCK_Q
     start = start_of(start, q_start, b, KIND)
     rows = rows_of(spans, b, first, start, Q, KIND, KIND.BLOCK_Q)
-    k = Matrix(k.at + b * k.b + g * k.h, k.b, k.h, k.n)
-    v = Matrix(v.at + b * v.b + g * v.h, v.b, v.h, v.n)
+    k = MatrixPointer(k.at + b * k.b + g * k.h, k.b, k.h, k.n)
+    v = MatrixPointer(v.at + b * v.b + g * v.h, v.b, v.h, v.n)
     extra = extra_of(scale, bias, bias_b, bias_g, slope, table, left, right, b, g, h, KIND)
     a, full, past, d = bounds_of(bounds, bounds_b, b, block)
     query = tile(q.at + b * q.b + h * q.h, first, q.n, Q, KIND.D, KIND.BLOCK_Q, KIND.BLOCK_D, True)

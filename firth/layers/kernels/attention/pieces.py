@@ -13,7 +13,7 @@ import triton.language as tl
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
-class Matrix(NamedTuple):
+class MatrixPointer(NamedTuple):
     """B,H,n,w with w dense: a pointer and the strides."""
 
     at: Any
@@ -22,7 +22,7 @@ class Matrix(NamedTuple):
     n: Any
 
 
-class Table(NamedTuple):
+class TablePointer(NamedTuple):
     at: Any
     b: Any
     h: Any
@@ -38,7 +38,7 @@ class SpanRows(NamedTuple):
     b: Any  # 0 if all rows agree
 
 
-class Rows(NamedTuple):
+class QueryRows(NamedTuple):
     """One block of queries: the keys they see, and their positions."""
 
     lo: Any
@@ -61,7 +61,7 @@ class Extra(NamedTuple):
     right: Any
 
 
-class Kind(NamedTuple):
+class AttentionConstants(NamedTuple):
     """All constants that a kernel is compiled for."""
 
     D: int
@@ -137,7 +137,7 @@ def rows_of(spans, b, first, start, Q, KIND: tl.constexpr, ROWS: tl.constexpr):
     if KIND.HOLE:
         hole_lo = tl.load(spans.at + 2 * spans.s + row, mask=at < Q, other=0)
         hole_hi = tl.load(spans.at + 3 * spans.s + row, mask=at < Q, other=0)
-    return Rows(lo, hi, hole_lo, hole_hi, start + at, tl.arange(0, ROWS), first)
+    return QueryRows(lo, hi, hole_lo, hole_hi, start + at, tl.arange(0, ROWS), first)
 
 
 @triton.jit
@@ -178,7 +178,7 @@ def gather(table, rows, rel, seen, left, right, TURNED: tl.constexpr):
 @triton.jit
 def head_of(table, b, h, SOME: tl.constexpr):
     if SOME:
-        table = Table(table.at + b * table.b + h * table.h, table.b, table.h, table.q, table.r)
+        table = TablePointer(table.at + b * table.b + h * table.h, table.b, table.h, table.q, table.r)
     return table
 
 

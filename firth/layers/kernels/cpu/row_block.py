@@ -56,7 +56,7 @@ _WIDEST = 1 << 15  # numbers of the input of a product, of which every thread ha
 _WIDEST_HEAD = 256
 
 
-class Kind(NamedTuple):
+class RowBlockShape(NamedTuple):
     """What the code depends on."""
 
     head_width: int
@@ -75,7 +75,7 @@ class Plan:
     held: tuple[tuple[Any, str, Any, int], ...]
     hooks: tuple[Any, ...]  # of the modules; one that is registered must run
     reason: str | None
-    kind: Kind | None = None
+    kind: RowBlockShape | None = None
     fixed: tuple[int, ...] = ()
 
     def fits(self) -> bool:
@@ -112,7 +112,7 @@ def run(block: Any, x_BTd: Tensor, allowed: mask.Mask, position: Any, past: Any)
     return y_BTd, after
 
 
-def _readable(x_BGCD: Tensor, kind: Kind) -> bool:
+def _readable(x_BGCD: Tensor, kind: RowBlockShape) -> bool:
     return x_BGCD.shape[3] == kind.head_width and x_BGCD.stride(3) == 1 and x_BGCD.dtype == torch.float32
 
 
@@ -177,7 +177,7 @@ def _made(block: Any) -> Plan:
     attention, feedforward, norm = block.attention, block.feedforward, block.attention_norm
     H, D = attention.heads, attention.head_width
     biased = tuple(layer.bias is not None for layer in modules[:4])
-    kind = Kind(D, type(norm) is RMSNorm, _shifted(norm), biased, feedforward.activation)
+    kind = RowBlockShape(D, type(norm) is RMSNorm, _shifted(norm), biased, feedforward.activation)
     sizes = (norm.weight.numel(), len(attention.qkv.weight), H * D, len(feedforward.up.weight), feedforward.down.weight.shape[1])
     eps = team.bits(norm.eps), team.bits(block.feedforward_norm.eps)
     rest = (H, H // attention.kv_heads, team.bits(attention.attend.scale), team.barrier())
@@ -208,7 +208,7 @@ def _shifted(norm: Any) -> bool:
 
 
 @cache
-def _kernel(kind: Kind, turned: bool) -> Compiled:
+def _kernel(kind: RowBlockShape, turned: bool) -> Compiled:
     from firth.layers.kernels.cpu.row_block_code import block
 
     return block(kind, turned)

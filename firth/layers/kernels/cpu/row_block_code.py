@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from firth.layers.kernels.cpu.attention_code import head
 from firth.layers.kernels.cpu.code import FLOAT, LONG, Code, Compiled, Value
-from firth.layers.kernels.cpu.row_block import FIELDS, PRODUCTS, Kind
+from firth.layers.kernels.cpu.row_block import FIELDS, PRODUCTS, RowBlockShape
 from firth.layers.kernels.cpu.row_product_code import outputs
 
 _GELU = 1.5957691216057308, 0.044715  # 2 √(2/π): ½(1 + tanh u) = σ(2u)
 
 
-def block(kind: Kind, turned: bool) -> Compiled:
+def block(kind: RowBlockShape, turned: bool) -> Compiled:
     """`turned`: with rotary positions."""
     b = Code("firth_row_block", FIELDS)
     d, qkv_n, wide, up_n, hidden = (b.field(name) for name in ("d", "qkv_n", "wide", "up_n", "hidden"))
@@ -47,12 +47,12 @@ def _buffer(b: Code, size: Value) -> Value:
     return found
 
 
-def _product(b: Code, kind: Kind, name: str, x, d, y, o, residual=None) -> None:
+def _product(b: Code, kind: RowBlockShape, name: str, x, d, y, o, residual=None) -> None:
     bias = [b.address(f"{name}_bias")] if kind.biased[PRODUCTS.index(name)] else []
     outputs(b, f"taken_{name}", b.address(f"{name}_weight"), x, d, y, o, [*bias, *([] if residual is None else [residual])])
 
 
-def _normalise(b: Code, kind: Kind, name: str, x, y, d) -> None:
+def _normalise(b: Code, kind: RowBlockShape, name: str, x, y, d) -> None:
     """y = (x − E[x]) / √(Var[x] + ε) · γ + β, or without the mean."""
     gain, shift, size = b.address(f"{name}_gain"), b.address(f"{name}_shift"), b.splat(b.sitofp(d, FLOAT))
 

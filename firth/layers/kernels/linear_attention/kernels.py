@@ -21,7 +21,7 @@ import triton.language as tl
 from firth.layers.kernels.attention.pieces import put, tile, zero_matrix, zero_vector
 
 
-class Kind(NamedTuple):
+class LinearAttentionConstants(NamedTuple):
     """All constants that a kernel is compiled for."""
 
     D: int

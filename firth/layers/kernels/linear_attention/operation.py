@@ -12,9 +12,9 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.kernels.attention.launch import launch
 from firth.layers.kernels.attention.layout import dense_rows, empty_rows, padded
-from firth.layers.kernels.attention.pieces import Matrix
+from firth.layers.kernels.attention.pieces import MatrixPointer
 from firth.layers.kernels.linear_attention import kernels
-from firth.layers.kernels.linear_attention.kernels import Kind
+from firth.layers.kernels.linear_attention.kernels import LinearAttentionConstants
 
 CHUNK = 64
 _VALUES_AT_ONCE = 32  # columns of the state per program of the sequential kernels: more programs, as these are few
@@ -57,17 +57,19 @@ class _Shape:
     def numbers(self) -> tuple[int, int, int]:
         return self.H, self.T, self.N
 
-    def kind(self, elu: bool, gated: bool, normalised: bool, past: bool = False, last: bool = False) -> Kind:
+    def kind(self, elu: bool, gated: bool, normalised: bool, past: bool = False, last: bool = False) -> LinearAttentionConstants:
         """The constants of the kernels that run per chunk."""
-        return Kind(self.D, self.E, padded(self.D), padded(self.E), 1, CHUNK, elu, gated, normalised, past, last)
+        return LinearAttentionConstants(
+            self.D, self.E, padded(self.D), padded(self.E), 1, CHUNK, elu, gated, normalised, past, last
+        )
 
-    def run(self, kernel: Any, args: tuple[Any, ...], kind: Kind) -> None:
+    def run(self, kernel: Any, args: tuple[Any, ...], kind: LinearAttentionConstants) -> None:
         """A program for each chunk of each head."""
         wide = max(kind.BLOCK_D, kind.BLOCK_E)
         warps = 8 if wide > 64 or (wide > 32 and kind.GATED) else 4
         launch(kernel, self.B * self.H * self.N, self.device, (*args, *self.numbers), kind, num_warps=warps, num_stages=1)
 
-    def run_in_order(self, kernel: Any, args: tuple[Any, ...], kind: Kind) -> None:
+    def run_in_order(self, kernel: Any, args: tuple[Any, ...], kind: LinearAttentionConstants) -> None:
         """A program for each block of values of each head, which goes through the chunks one after the other."""
         block = min(_VALUES_AT_ONCE, kind.BLOCK_E)
         kind = kind._replace(BLOCK_E=block, BLOCKS_E=-(-self.E // block))
@@ -75,8 +77,8 @@ class _Shape:
         launch(kernel, programs, self.device, (*args, *self.numbers), kind, num_warps=4, num_stages=2)
 
 
-def _matrix(x: Tensor) -> Matrix:
-    return Matrix(x, *x.stride()[:3])
+def _matrix(x: Tensor) -> MatrixPointer:
+    return MatrixPointer(x, *x.stride()[:3])
 
 
 def _forward(

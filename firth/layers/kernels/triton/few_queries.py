@@ -21,7 +21,7 @@ from firth.layers.attention.mask import CAUSAL, FULL, Lengths, StrictlyCausal, W
 from firth.layers.attention.score import Dot
 from firth.layers.kernels.attention import WIDEST, no_triton
 from firth.layers.known import unknown_argument
-from firth.layers.position import ALiBi, Buckets
+from firth.layers.position import ALiBi, BucketBias
 
 if TYPE_CHECKING:
     from firth.layers.kernels.triton.few_queries_code import Fresh
@@ -49,7 +49,7 @@ def why_not(call: Call) -> str | None:
         return "there is nothing to compute: q, k or v is empty"
     if type(call.score) is not Dot:
         return f"it computes dot products; {type(call.score).__name__} is not one"
-    if call.position is not None and type(call.position) not in (ALiBi, Buckets):
+    if call.position is not None and type(call.position) not in (ALiBi, BucketBias):
         return f"it knows ALiBi and T5's buckets; {type(call.position).__name__} is neither"
     if isinstance(call.q_start, Tensor) and call.q_start.ndim == 2:
         return "it needs queries at consecutive positions"
@@ -72,7 +72,7 @@ def run(call: Call, fresh: Fresh | None = None) -> Tensor:
 
     position, mask = call.position, call.mask
     table_HR, left = None, 0
-    if isinstance(position, Buckets):
+    if isinstance(position, BucketBias):
         table_HR, left = position.table_HR().contiguous(), position.left
     return few_queries(
         call.q_BHQD,

@@ -55,7 +55,7 @@ def one_row(
 ) -> Tensor:
     """residual + φ(W N(x) + b), any part of which may be missing."""
     from firth.layers.activation import is_gated
-    from firth.layers.kernels.triton.quantised_code import Row, one_row
+    from firth.layers.kernels.triton.quantised_code import OneRowConstants, one_row
 
     K, gated = x_1K.shape[1], is_gated(activation)
     n = len(W) // (2 if gated else 1)
@@ -63,7 +63,7 @@ def one_row(
     rows, block, warps = tile_of_a_row(len(W), K, group)
     gain, shift = (None, None) if norm is None else (norm.weight, getattr(norm, "bias", None))
     eps: Any = 0.0 if norm is None else norm.eps
-    kind = Row(
+    kind = OneRowConstants(
         K, group, _padded(K, group), _power_of_two(K), rows, block,
         "none" if norm is None else "layer" if isinstance(norm, nn.LayerNorm) else "rms",
         activation or "none", gated, bias_N is not None, residual is not None, shift is not None, early,
@@ -75,13 +75,13 @@ def one_row(
 
 
 def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    from firth.layers.kernels.triton.quantised_code import Rows, several_rows
+    from firth.layers.kernels.triton.quantised_code import SeveralRowsConstants, several_rows
 
     x_MK, (M, K), N = x_MK.contiguous(), x_MK.shape, len(W)
     y_MN, early = x_MK.new_empty(M, N), _starts_early(x_MK)
     outputs, slices, block, stages = tile_of_rows(M, N, K, group, x_MK.dtype)
     rows = max(16, _power_of_two(M))
-    kind = Rows(K, group, _padded(K, group), rows, outputs, slices, block, bias_N is not None, early)
+    kind = SeveralRowsConstants(K, group, _padded(K, group), rows, outputs, slices, block, bias_N is not None, early)
     args = (x_MK, W, _words(scale), y_MN if bias_N is None else bias_N, y_MN, M, N)
     _run(several_rows, -(-N // outputs), args, kind, early, num_warps=max(4, slices), num_stages=stages)
     return y_MN
@@ -89,10 +89,10 @@ def _several_rows(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None,
 
 def dequantised(W: Tensor, scale: Tensor, K: int, group: int, dtype: torch.dtype) -> Tensor:
     """W_NK in a type of floating point."""
-    from firth.layers.kernels.triton.quantised_code import Whole, dequantise
+    from firth.layers.kernels.triton.quantised_code import DequantiseConstants, dequantise
 
     W_NK = torch.empty(len(W), K, dtype=dtype, device=W.device)
-    kind = Whole(K, group, _padded(K, group), min(1024, _power_of_two(W.shape[1])))
+    kind = DequantiseConstants(K, group, _padded(K, group), min(1024, _power_of_two(W.shape[1])))
     _run(dequantise, len(W), (W, _words(scale), W_NK), kind, early=False, num_warps=4)
     return W_NK
 

@@ -29,7 +29,7 @@ from firth.layers.kernels.attention.pieces import zero_matrix, zero_vector
 from firth.layers.kernels.triton.one_row_code import _activated, _moments
 
 
-class Row(NamedTuple):
+class OneRowConstants(NamedTuple):
     """All constants that `one_row` is compiled for."""
 
     K: int
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     EARLY: bool
 
 
-class Rows(NamedTuple):
+class SeveralRowsConstants(NamedTuple):
     """All constants that `several_rows` is compiled for."""
 
     K: int
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
     EARLY: bool
 
 
-class Whole(NamedTuple):
+class DequantiseConstants(NamedTuple):
     """All constants that `dequantise` is compiled for."""
 
     K: int

@@ -40,7 +40,7 @@ _HEADINGS = {
 }
 
 
-class _Inputs(NamedTuple):
+class _AttentionInputs(NamedTuple):
     """The arguments of a run's `attention`."""
 
     text: str
@@ -49,7 +49,7 @@ class _Inputs(NamedTuple):
 
 
 # The latest attention of each loaded run, so that another layer, head or part needs no second forward pass.
-_LATEST: WeakKeyDictionary[LoadedRun, tuple[_Inputs, Attention]] = WeakKeyDictionary()
+_LATEST: WeakKeyDictionary[LoadedRun, tuple[_AttentionInputs, Attention]] = WeakKeyDictionary()
 
 
 class _FigureCall(NamedTuple):
@@ -130,8 +130,8 @@ def _attention(request: ViewRequest, run: LoadedRun, progress: Progress) -> Atte
     return seen.merged() if request.flag("words") else seen
 
 
-def _inputs(request: ViewRequest) -> _Inputs:
-    return _Inputs(request.text("text", ""), request.text("target", "") or None, request.text("context", "") or None)
+def _inputs(request: ViewRequest) -> _AttentionInputs:
+    return _AttentionInputs(request.text("text", ""), request.text("target", "") or None, request.text("context", "") or None)
 
 
 def _facts(seen: Attention) -> dict[str, object]:

@@ -25,7 +25,7 @@ from firth.serving.lab.rooms.playground import MASK_LABELS
 from firth.serving.lab.run_facts import RunFacts
 from firth.serving.lab.starters import STARTERS
 from firth.serving.lab.trainings import RunTraining
-from firth.serving.lab.workshop import Job
+from firth.serving.lab.workshop import StartedTraining
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +124,7 @@ def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     return ViewResult({"curves": figure}, python, _facts(job, library))
 
 
-def _facts(job: Job | None, library: RunLibrary) -> dict[str, object]:
+def _facts(job: StartedTraining | None, library: RunLibrary) -> dict[str, object]:
     """What the page tells about a training. What it has made is from then on one of the lab's."""
     if job is None:
         return {"name": None, "running": False}
@@ -144,7 +144,7 @@ def _facts(job: Job | None, library: RunLibrary) -> dict[str, object]:
     }
 
 
-def _openings(job: Job, library: RunLibrary) -> list[tuple[str, Mapping[str, str]]]:
+def _openings(job: StartedTraining, library: RunLibrary) -> list[tuple[str, Mapping[str, str]]]:
     """The rooms that show what was made, and the setting that chooses it there."""
     library.add(job.path)
     if (vectors := _known(job, library.vectors)) is not None:
@@ -153,7 +153,7 @@ def _openings(job: Job, library: RunLibrary) -> list[tuple[str, Mapping[str, str
     return [] if run is None else [(room, {"run": run}) for room in _rooms(library.facts(run))]
 
 
-def _known(job: Job, names: Mapping[str, Path]) -> str | None:
+def _known(job: StartedTraining, names: Mapping[str, Path]) -> str | None:
     """The name that the other rooms know it by."""
     return next((name for name, path in names.items() if path == job.path), None)
 
@@ -175,7 +175,7 @@ def _rooms(facts: RunFacts) -> list[str]:
     return [room for room, can in shows.items() if can]
 
 
-def _python(job: Job) -> str:
+def _python(job: StartedTraining) -> str:
     return job.training.python(job.path)
 
 

@@ -30,14 +30,14 @@ MOST_TOKENS = 96  # of the picture: with more, its lines could not be told apart
 CANDIDATES = 12
 
 
-class _Inputs(NamedTuple):
+class _WalkInputs(NamedTuple):
     text: str
     ids: str
     last: str
 
 
 # The latest walk of each loaded run, so that another stage, head or cell needs no second forward pass.
-_LATEST: WeakKeyDictionary[LoadedRun, tuple[_Inputs, Walked]] = WeakKeyDictionary()
+_LATEST: WeakKeyDictionary[LoadedRun, tuple[_WalkInputs, Walked]] = WeakKeyDictionary()
 
 
 def whole(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -93,7 +93,7 @@ def cell(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 
 def _walked(request: ViewRequest, run: LoadedRun, progress: Progress) -> Walked:
-    inputs = _Inputs(request.text("text", ""), request.text("ids", ""), request.text("last", "", most=200))
+    inputs = _WalkInputs(request.text("text", ""), request.text("ids", ""), request.text("last", "", most=200))
     latest = _LATEST.get(run)
     if latest is None or latest[0] != inputs:
         ids = _ids(inputs.ids)
