@@ -25,7 +25,7 @@ AGAINST: tuple[Against, ...] = ("tokens", "step", "seconds")
 _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Learning:
     """The logs of models that learned the same text. `.figures()` draws their losses, `.text()` is the table."""
 
@@ -34,6 +34,12 @@ class Learning:
     def figures(self) -> dict[str, Figure]:
         """The training and the validation loss of all models, against tokens, steps and seconds."""
         return {against: training_curves(self.logs, "loss", against) for against in AGAINST}
+
+    def __repr__(self) -> str:
+        return f"<Learning: {', '.join(self.logs)}; .figures() draws their losses, .text() is the table>"
+
+    def _repr_html_(self) -> str:
+        return self.figures()["tokens"]._repr_html_()
 
     def text(self) -> str:
         """The last held-out loss, and what it takes each model to reach the worst of them."""

@@ -10,13 +10,16 @@ from typing import Any
 from firth.api import Expected, Recipe, find_recipe, train_recipe
 from firth.api.training import watching
 from firth.errors import ConfigError
+from firth.figures.figure import Tabled
 from firth.progress import Progress
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Tabled):
+    """The result of a fresh run beside the expected one. `.text()` prints it."""
+
     recipe: str
     metric: str
     measured: float  # by this run

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from firth.errors import DataError
 from firth.figures.figure import BLUES, Figure, Number, Table, escaped
 from firth.figures.masks_and_positions import Rows
 
+MOST_CELLS = 40 * 40  # of a table for a notebook; a larger matrix is a figure
 _SHADES = " ░▒▓█"
 _CELL = 30  # pixels
 _LEGEND = "░ from 0.125, ▒ from 0.375, ▓ from 0.625, █ from 0.875"
@@ -57,6 +59,21 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
         height=top + 50 * len(menu) + 20 + _CELL * len(target),
     )
     return Figure(plot, Table(("attention", "target", "source", "weight"), list(_numbers(source, target, weights))))
+
+
+def alignment_html(source: Sequence[str], target: Sequence[str], alpha_TS: Rows, caption: str) -> str:
+    """The same as a table for a notebook: the larger, the darker. Without a script, so that untrusted notebooks show it, too."""
+    above, beside = ([html.escape(visible(word)) for word in words] for words in (source, target))
+    head = "".join(f"<th>{word}</th>" for word in above)
+    body = "".join(
+        f"<tr><th>{word}</th>{''.join(map(_shaded, alpha_S))}</tr>" for word, alpha_S in zip(beside, alpha_TS, strict=True)
+    )
+    return f"<table><caption>{html.escape(caption)}</caption><tr><td></td>{head}</tr>{body}</table>"
+
+
+def _shaded(share: float) -> str:
+    ink = ";color:#fff" if share > 0.6 else ""
+    return f'<td style="background:rgba(0,114,178,{share:.2f}){ink}">{share:.2f}</td>'
 
 
 def alignment_text(source: Sequence[str], target: Sequence[str], alpha_TS: Rows, width: int = 80) -> str:

@@ -48,6 +48,21 @@ class Table:
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+class Tabled:
+    """A dataclass that a notebook shows as the table of its fields."""
+
+    def _repr_html_(self) -> str:
+        rows = [(field.name, _in_short(getattr(self, field.name))) for field in fields(self)]  # type: ignore[arg-type]
+        return Table((type(self).__name__, ""), rows).html()
+
+
+def _in_short(value: object) -> str:
+    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
 
 # Plotly's toolbar would offer to upload the chart to a server.
 PRIVATE = {"plotlyServerURL": "", "modeBarButtonsToRemove": ["sendChartToCloud"]}

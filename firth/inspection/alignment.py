@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.figures.alignment import alignment_map, alignment_text
+from firth.figures.alignment import MOST_CELLS, alignment_html, alignment_map, alignment_text
 from firth.figures.figure import Drawn, Figure
 from firth.inspection.merge_pieces import merge, words_of
 from firth.layers.attention.weights import weights
@@ -46,6 +46,11 @@ class Alignment(Drawn):
 
     def figure(self) -> Figure:
         return alignment_map(self.source, self.target, {name: rows.tolist() for name, rows in self.weights.items()})
+
+    def _repr_html_(self) -> str:
+        if len(self.source) * len(self.target) > MOST_CELLS:
+            return super()._repr_html_()
+        return alignment_html(self.source, self.target, self.best.tolist(), next(iter(self.weights)))
 
     def text(self, width: int = 80) -> str:
         return alignment_text(self.source, self.target, self.best.tolist(), width)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, did_you_mean, index_range
-from firth.figures.alignment import alignment_text
+from firth.figures.alignment import MOST_CELLS, alignment_html, alignment_text
 from firth.figures.attention import HeadFacts, attention_lines, attention_map, attention_overview, entropy_map, entropy_text
 from firth.figures.figure import Drawn, Figure
 from firth.inspection.inputs import Reading, word_numbers
@@ -86,6 +86,13 @@ class Attention(Drawn):
     def facts_in_short(self) -> list[str]:
         sizes = " × ".join(str(size) for size in (len(self.layers), self.heads, len(self.queries), len(self.keys)))
         return [f'part "{self.part}"', f"weights {sizes} (layers, heads, queries, keys)"]
+
+    def _repr_html_(self) -> str:
+        if len(self.queries) * len(self.keys) > MOST_CELLS:
+            return super()._repr_html_()
+        weights_QK = self.weights(self.layers[-1]).mean(0)
+        caption = f"{self.part} attention in layer {self.layers[-1] + 1}, mean of {self.heads} heads; .figure() shows the others"
+        return alignment_html(self.keys, self.queries, weights_QK.tolist(), caption)
 
     @property
     def queries(self) -> tuple[str, ...]:

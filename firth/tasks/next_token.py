@@ -20,6 +20,7 @@ from firth.decoding.keywords import DecodingKeywords
 from firth.decoding.search.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
+from firth.figures.figure import Tabled
 from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_text, predictions
@@ -60,7 +61,7 @@ def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state:
 
 
 @dataclass(frozen=True)
-class TextScore:
+class TextScore(Tabled):
     """log p(text) in nats, over the `tokens` that were predicted."""
 
     tokens: int

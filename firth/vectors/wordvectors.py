@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, index_range
 from firth.vectors import search
 from firth.vectors.axis import Axis, direction
 from firth.vectors.similar_spellings import near_spellings
@@ -69,6 +69,26 @@ class WordVectors:
     @property
     def width(self) -> int:
         return int(self.vectors.shape[1])
+
+    @property
+    def key_to_index(self) -> dict[str, int]:
+        """The row of each word; gensim's name for `index`."""
+        return self.index
+
+    @property
+    def index_to_key(self) -> list[str]:
+        """The words in the order of the rows; gensim's name for `words`, as a list."""
+        return list(self.words)
+
+    @property
+    def vector_size(self) -> int:
+        """The dimension of the vectors; gensim's name for `width`."""
+        return self.width
+
+    def get_vector(self, key: str | int, norm: bool = False) -> NDArray[np.float32]:
+        """The vector of a word, or of the word in that row; with `norm` divided by its norm. As in gensim."""
+        word = key if isinstance(key, str) else self.words[_row(key, len(self))]
+        return self.unit(word) if norm else self[word]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -260,6 +280,12 @@ def _array(given: Any) -> NDArray[Any]:
         given = given.detach().cpu()
         given = given.float() if given.is_floating_point() else given  # NumPy has no bfloat16
     return np.asarray(given)
+
+
+def _row(number: int, count: int) -> int:
+    if not 0 <= number < count:
+        raise DataError(f"there is no row {number}; the vectors have rows {index_range(count)}")
+    return number
 
 
 def _several(words: str | Sequence[str]) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 from tiny_runs import tiny
 
 import firth
+from firth.experiments.verify import Verdict
+from firth.figures.figure import Table
 from firth.figures.ranking import ranking
+from firth.inspection.alignment import Alignment
 from firth.tasks.next_token import LanguageModelRun
 from firth.vectors import WordVectors
 
@@ -65,6 +69,41 @@ def test_word_vectors_are_a_small_table_in_which_words_stay_words() -> None:
     shown = WordVectors(["<b>", *"cdefghij"], np.ones((9, 2), np.float32))._repr_html_()
     assert "&lt;b&gt;, c, d" in shown
     assert "…" in shown
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def test_what_a_notebook_shows_needs_no_script_and_escapes_every_text(run: LanguageModelRun) -> None:
+    """Small tables, which a notebook that is not trusted shows, too."""
+    weights_TS = np.array([[0.25, 0.75], [1.0, 0.0]])
+    verdict = Verdict(HOSTILE, "loss", 1.5, 1.5, None, 0.1, True, None, "test", None, None, None)
+    shown = {
+        "run": run,
+        "score": run.score(["1 times 2"])[0],
+        "attention": run.attention("1 times 2"),
+        "alignment": Alignment((HOSTILE, "<eos>"), ("b", HOSTILE), {HOSTILE: weights_TS}),
+        "table": Table((HOSTILE,), [(HOSTILE,)]),
+        "verdict": verdict,
+        "walk": run.walk("1 times 2"),
+        "description": dataclasses.replace(firth.describe("gpt2"), name=HOSTILE),
+    }
+    for name, result in shown.items():
+        html = result._repr_html_()
+        assert html.startswith("<table"), name
+        assert html.endswith("</table>"), name
+        assert "<script" not in html, name
+        assert len(html) < 20_000, name
+        assert "\n" not in repr(result) or name == "table", name
+    assert ">0.75</td>" in shown["alignment"]._repr_html_()
+    assert "rgba(0,114,178,1.00)" in shown["alignment"]._repr_html_()
+    assert "&lt;" in shown["attention"]._repr_html_()
+    assert "<td>p = softmax(x Wᵀ + b)</td>" in shown["walk"]._repr_html_()
+
+
+def test_a_large_matrix_is_a_figure() -> None:
+    words = tuple(f"w{n}" for n in range(41))
+    assert "DecompressionStream" in Alignment(words, words, {"α": np.eye(41)})._repr_html_()
 
 
 NOTEBOOK = """

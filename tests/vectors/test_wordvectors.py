@@ -46,6 +46,19 @@ def test_a_word_has_its_row() -> None:
     assert (len(vectors), vectors.width, list(vectors)) == (10, 12, WORDS)
 
 
+def test_words_and_rows_have_the_names_that_gensim_gives_them() -> None:
+    vectors = made()
+    theirs = keyed(vectors)
+    assert vectors.key_to_index == theirs.key_to_index
+    assert vectors.index_to_key == theirs.index_to_key
+    assert vectors.vector_size == theirs.vector_size == 12
+    for key in ("queen", 2, 0):
+        assert (vectors.get_vector(key) == theirs.get_vector(key)).all()
+        np.testing.assert_allclose(vectors.get_vector(key, norm=True), theirs.get_vector(key, norm=True), rtol=1e-6)
+    with pytest.raises(DataError, match=r"no row 10; the vectors have rows 0 to 9"):
+        vectors.get_vector(10)
+
+
 def test_similarity_is_the_cosine() -> None:
     vectors = made()
     a, b = vectors["king"].astype(float), vectors["queen"].astype(float)
