@@ -28,6 +28,7 @@ from firth.errors import ConfigError, DataError, index_range
 from firth.figures.attention import token_names
 from firth.figures.figure import Drawn, Figure
 from firth.figures.playground import Panel, panel_figure, panels_figure, panels_text
+from firth.inspection import scheme_example
 from firth.inspection.own_matrices import (
     PROJECTIONS,
     Given,
@@ -350,10 +351,16 @@ def _computed(
     in_sentence = q_start == 0  # the values of a table have no positions
     scheme = position.SCHEMES[settings.position]
     placed = scheme.example(H, D, v_HKE.shape[2] if in_sentence else None, _draw(settings))
-    parameters = _score_parameters(settings, H, D) | {name: table.numpy() for name, table in placed.tables.items()}
-    shape = score.SCORES[settings.score].of_examples({name: torch.from_numpy(x) for name, x in parameters.items()})
-    scale = shape.default_scale(D) if settings.scale is None else settings.scale
+    if placed == PositionExample() and (scheme.acts_on_scores or scheme.turns):
+        placed = scheme_example.inside(settings.position, H, D, len(keys) + len(queries), _draw(settings))
+    layer = score.SCORES[settings.score](H, D)
+    own = _score_parameters(layer, settings)
+    parameters = own | {name: table.numpy() for name, table in placed.tables.items()}
+    shape = layer.of_examples({name: torch.from_numpy(x) for name, x in own.items()})
+    scale = layer.scale if settings.scale is None else settings.scale
     q, k, v = (torch.from_numpy(np.ascontiguousarray(x)).unsqueeze(0) for x in (q_HQD, k_HKD, v_HKE))
+    if placed.turn is not None:
+        q, k = position.rotate(q, placed.turn(q_start, q.shape[2])), position.rotate(k, placed.turn(0, k.shape[2]))
     allowed, where = _mask(settings, q_start + q.shape[2]), placed.position
     o_BHQE = attend(
         q, k, v, score=shape, mask=allowed, position=where, scale=scale, q_start=q_start
@@ -361,7 +368,7 @@ def _computed(
     call = Call(q, k, v, scale, shape, allowed, where, q_start)
     a_BHQK, s_BHQK = _scores(call)
     found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
-    equations = _equations(settings, D, placed)
+    equations = _equations(settings, layer.equation(placed.key) or _compared(call, placed.key), scale, placed)
     steps = tuple(
         PlaygroundStep(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
         for name, values in zip(STEPS, found, strict=True)
@@ -395,9 +402,18 @@ def _scores(call: Call) -> tuple[Tensor, Tensor]:
     return reference.scores(bare), reference.scores(call)
 
 
-def _score_parameters(settings: Settings, H: int, D: int) -> dict[str, Array]:
-    examples = score.SCORES[settings.score].examples(H, D)
-    return {name: drawn(name, example.shape, settings.seed) / math.sqrt(example.fan_in) for name, example in examples.items()}
+def _score_parameters(layer: score.ScoreLayer, settings: Settings) -> dict[str, Array]:
+    return {
+        name: drawn(name, example.shape, settings.seed) / math.sqrt(example.fan_in) for name, example in layer.examples().items()
+    }
+
+
+def _compared(call: Call, shift: str) -> str:
+    """a(q, k) in the operations of the score."""
+    from firth.inspection.walk.recorded_attention import recorded_score
+
+    ran = recorded_score(call.reduced(), "q", f"k{shift}")
+    return ran.equation(ran.result)
 
 
 def _mask(settings: Settings, positions: int) -> mask.Mask:
@@ -425,9 +441,12 @@ def _draw(settings: Settings) -> Draw:
 
 
 def _added(x_Td: Array, settings: Settings) -> Array:
-    """x_t + p_t, for position schemes that are added to the embedding."""
+    """x_t + p_t, for position schemes that act on the embedding."""
     T, d = x_Td.shape
-    p_Td = position.SCHEMES[settings.position].example_vectors(T, d, _draw(settings))
+    scheme = position.SCHEMES[settings.position]
+    p_Td = scheme.example_vectors(T, d, _draw(settings))
+    if p_Td is None and scheme.embed is not position.PositionScheme.embed:
+        return scheme_example.embedded(settings.position, torch.from_numpy(x_Td), _draw(settings)).numpy()
     return x_Td if p_Td is None else x_Td + p_Td.numpy()
 
 
@@ -508,21 +527,19 @@ def _vector(cell: str) -> list[float] | None:
     return found if all(map(math.isfinite, found)) else None
 
 
-def _equations(settings: Settings, D: int, placed: PositionExample) -> dict[str, str]:
-    compared, bias = score.SCORES[settings.score].equation(placed.key), placed.bias
-    if settings.scale is not None:
-        scaled = f"{settings.scale:g} · a{bias}"
-    elif settings.score == "scaled_dot":
-        scaled = f"a / √{D}{bias}"
-    else:
-        scaled = f"a{bias}"
+def _equations(settings: Settings, compared: str, scale: float, placed: PositionExample) -> dict[str, str]:
+    scaled = f"{settings.scale:g} · a" if settings.scale is not None else "a" if scale == 1 else f"a / {_root(1 / scale)}"
     return {
         "scores": f"a = {placed.whole.format(compared)}{placed.turned}",
-        "scaled": f"s = {scaled}",
+        "scaled": f"s = {scaled}{placed.bias}",
         "masked": f"m = s{_rule(settings)}",
         "weights": "p = exp m / Σ exp m, along each row",
         "sums": f"o = Σ p (v{placed.value})" if placed.value else "o = Σ p v",
     }
+
+
+def _root(x: float) -> str:
+    return f"√{round(x * x)}" if math.isclose(x * x, round(x * x)) else f"{x:g}"
 
 
 def _rule(settings: Settings) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
 import torch
 
+from firth.layers.attention.score import Score, ScoreLayer
+from firth.layers.position import Bias, PositionConfig, PositionScheme
 from firth.layers.recurrent import Cell, State, Trace, Weights
 
 
@@ -15,3 +20,35 @@ class Leaky(Cell):
         leak_Bd, new_Bd = (x_Bg + w.of_hidden(h_Bd)).chunk(2, -1)
         leak_Bd = torch.sigmoid(leak_Bd)
         return {"h": h_Bd + leak_Bd * (torch.tanh(new_Bd) - h_Bd), "leak": leak_Bd}
+
+
+class CityBlock(Score):
+    def between(self, q_BGJQD: torch.Tensor, k_BGJKD: torch.Tensor) -> torch.Tensor:
+        return -(q_BGJQD.unsqueeze(-2) - k_BGJKD.unsqueeze(-3)).abs().sum(-1)
+
+
+class CityBlockLayer(ScoreLayer):
+    kind = "city_block"
+
+    def score(self, attend: Any) -> Score:
+        return CityBlock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogarithmicConfig(PositionConfig):
+    kind: Literal["logarithmic"] = "logarithmic"
+
+
+class LogDistance(Bias):
+    def bias_BHQK(self, distance_BHQK: torch.Tensor) -> torch.Tensor:
+        return -distance_BHQK.abs().log1p()
+
+    def of_heads(self, head_H: torch.Tensor) -> Self:
+        return self
+
+
+class Logarithmic(PositionScheme):
+    kind, Config, acts_on_scores = "logarithmic", LogarithmicConfig, True
+
+    def relative(self) -> LogDistance:
+        return LogDistance()

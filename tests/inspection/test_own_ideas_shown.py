@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -15,12 +16,16 @@ import firth
 from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import merged
+from firth.inspection.playground import Settings, of_sentence
 from firth.inspection.walk import Walk, WalkMatrix
 from firth.serving.lab.app import build
 from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.rooms.build import ROOM
 
 FILE = Path(__file__).parent / "dummy_ideas.py"
 TEXT = "the list is empty. a name is in the set."
+TRANSFORMER = {"kind": "transformer", "depth": 1, "attention": {"heads": 2}}
+NO_POSITION = {"position": {"kind": "none"}}
 # sort → the settings that choose the dummy, the stage of the walk that shows it, a matrix there, its equation, lines of a cell
 SHOWN: dict[str, tuple[dict[str, Any], str, str, str, list[str]]] = {
     "cell": (
@@ -29,6 +34,20 @@ SHOWN: dict[str, tuple[dict[str, Any], str, str, str, list[str]]] = {
         "h",
         "h = h_t−1 + leak ⊙ (tanh(W x + b + U h_t−1 + b′) − h_t−1)",
         ["h_t−1", "leak", "Σ W x", "b", "Σ U h_t−1", "b′", "sum", "tanh(sum)"],
+    ),
+    "score": (
+        {**TRANSFORMER, **NO_POSITION, "attention": {"heads": 2, "score": "city_block"}},
+        "layer 1",
+        "s",
+        "s = −Σ |q − k|",
+        ["Σ |q − k|", "a = −Σ |q − k|"],
+    ),
+    "position": (
+        {**TRANSFORMER, "position": {"kind": "logarithmic"}},
+        "layer 1",
+        "b",
+        "b = −ln(1 + |k − q|)",
+        ["k − q", "|k − q|", "ln(1 + |k − q|)"],
     ),
 }
 
@@ -91,18 +110,54 @@ def test_it_is_walked_through_in_its_own_operations(sort: str, run: Path) -> Non
     assert one.source.code in FILE.read_text(encoding="utf-8")
 
 
+def asked(view: str, folder: Path, **given: Any) -> Any:
+    """The facts that the lab answers with over HTTP."""
+    with TestClient(build(RunLibrary([folder])), base_url="http://127.0.0.1:8421") as client:
+        answer = client.post(f"/api/{view}", json=given).text
+    return json.loads(answer.splitlines()[-1])["result"]["facts"]
+
+
 def test_the_lab_walks_through_it(sort: str, run: Path) -> None:
     _, stage, name, equation, labels = SHOWN[sort]
-    with TestClient(build(RunLibrary([run])), base_url="http://127.0.0.1:8421") as client:
+    given: dict[str, Any] = {"run": "run", "text": "the list"}
+    given["stage"] = [one["name"] for one in asked("walk/whole", run, **given)["stages"]].index(stage)
+    matrices = asked("walk/stage", run, **given)["matrices"]
+    which = next(n for n, one in enumerate(matrices) if one["name"] == name)
+    assert matrices[which]["equation"] == equation
+    lines = asked("walk/cell", run, **given, matrix=which, row=3, column=1)["lines"]
+    assert [line["label"] for line in lines][:-1] == labels
 
-        def asked(view: str, **given: Any) -> Any:
-            answer = client.post(f"/api/walk/{view}", json={"run": "run", **given}).text
-            return json.loads(answer.splitlines()[-1])["result"]["facts"]
 
-        stages = [one["name"] for one in asked("whole", text="the list")["stages"]]
-        number = stages.index(stage)
-        matrices = asked("stage", text="the list", stage=number)["matrices"]
-        which = next(n for n, one in enumerate(matrices) if one["name"] == name)
-        assert matrices[which]["equation"] == equation
-        lines = asked("cell", text="the list", stage=number, matrix=which, row=3, column=1)["lines"]
-        assert [line["label"] for line in lines][:-1] == labels
+def test_it_is_described(sort: str, run: Path) -> None:
+    assert asked("describe/count", run, of="run")["parameters"] == sum(
+        one.numel() for one in firth.load(run, "cpu").network.parameters()
+    )
+
+
+@pytest.mark.usefixtures("_used")
+@pytest.mark.parametrize(
+    ("settings", "equation"),
+    [({"score": "city_block"}, "a = −Σ |q − k|"), ({"position": "logarithmic"}, "s = a / √8 − ln(1 + |k − q|)")],
+)
+def test_the_playground_shows_it(settings: dict[str, str], equation: str, tmp_path: Path) -> None:
+    text = "to be or not"
+    steps = asked("playground/steps", tmp_path, of="sentence", text=text, **settings)["steps"]
+    assert equation in [step["equation"] for step in steps]
+    played, plain = of_sentence(text, Settings(**settings)), of_sentence(text, Settings())
+    q_QD, k_KD = played.q_HQD[0], played.k_HKD[0]
+    if "score" in settings:
+        np.testing.assert_allclose(played.step("scores")[0], -np.abs(q_QD[:, None] - k_KD).sum(-1))
+    else:
+        away_QK = np.abs(np.arange(4) - np.arange(4)[:, None])
+        np.testing.assert_allclose(played.step("scaled")[0], plain.step("scaled")[0] - np.log1p(away_QK))
+
+
+@pytest.mark.usefixtures("_used")
+@pytest.mark.parametrize(
+    ("control", "kind", "also"),
+    [("kind", "leaky", {}), ("score", "city_block", {}), ("position", "logarithmic", {})],
+)
+def test_build_offers_and_counts_it(control: str, kind: str, also: dict[str, str], tmp_path: Path) -> None:
+    offered = ROOM.json(RunLibrary([]))["choices"][control]  # type: ignore[index]
+    assert kind in [one["value"] for one in offered]
+    assert kind in asked("build/count", tmp_path, **{control: kind, **also})["recipe"]

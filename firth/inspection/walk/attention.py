@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from firth.inspection.walk.matrix import Line, Spell, WalkMatrix, number, product, source_line
+from firth.inspection.walk.recorded_attention import bias_equation, recorded_bias, recorded_score
 from firth.layers.attention import reference
 from firth.layers.attention.call import Call
-from firth.layers.attention.score import Additive, Dot, Gaussian
 from firth.layers.attention.weights import weights
 from firth.layers.position import Bias, Shaw
 
@@ -56,17 +56,20 @@ def seen(call: Call, head: int) -> Seen:
 def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str], named: Names) -> list[WalkMatrix]:
     """Scores, weights and outputs of one head."""
     one, rows, columns = seen(call, head), tuple(queries), tuple(keys)
+    scored = _Scored(one, named)
+    bias = [] if scored.bias is None else [_bias(scored, named, rows, columns)]
     s, p, v, o = named.score, named.weight, named.value, named.output
     return [
+        *bias,
         WalkMatrix(
             s,
             "scores: how well each key matches the query",
-            f"{s} = {_score_equation(one.call, named)}",
+            f"{s} = {scored.equation()}",
             named.axes,
             one.s_QK,
             rows,
-            source_line(reference.scores, "score_BHQK = call.score.between"),
-            _scores(one, named),
+            scored.compared.source(scored.compared.result) or source_line(reference.scores, "score_BHQK = call.score.between"),
+            scored.lines,
             columns,
             allowed=one.allowed_QK,
         ),
@@ -96,50 +99,36 @@ def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str],
     ]
 
 
-def _score_equation(call: Call, named: Names) -> str:
-    q, k = named.query, named.key
-    match call.score:
-        case Additive():
-            inside = f"w · tanh({q} + {k})"
-        case Gaussian():
-            inside = f"−½ |{q} − {k}|²"
-        case Dot():
-            inside = f"{q} {k}ᵀ"
-        case _:
-            inside = f"a({q}, {k})"
-    if call.position is not None and not isinstance(call.position, Bias):
-        inside = f"({inside} + {q} aᵀ)" if isinstance(call.position, Shaw) else f"({inside} + position)"
-    if call.scale != 1:
-        inside += f" · {call.scale:.4g}" if not _is_root(call) else " / √D"
-    if call.cap is not None:
-        inside = f"{call.cap:g} tanh({inside} / {call.cap:g})"
-    return inside + (" + bias(k − q)" if isinstance(call.position, Bias) else "")
+class _Scored:
+    """The scores of one head: a(q, k) in its own operations, then what positions, scale and cap do to it. The share of a position
+    that is not a bias is told as a difference."""
 
+    def __init__(self, one: Seen, named: Names) -> None:
+        self.one, self.call, self.named = one, one.call, named
+        self.compared, position = recorded_score(self.call, named.query, named.key), self.call.position
+        self.bias = recorded_bias(position, self.call.distance_BHQK()) if isinstance(position, Bias) else None
+        self.is_inside = position is not None and self.bias is None
 
-def _is_root(call: Call) -> bool:
-    return math.isclose(call.scale, call.q_BHQD.shape[-1] ** -0.5, rel_tol=1e-9)
+    def equation(self) -> str:
+        call, q, inside = self.call, self.named.query, self.compared.equation(self.compared.result)
+        if self.is_inside:
+            inside = f"({inside} + {q} aᵀ)" if isinstance(call.position, Shaw) else f"({inside} + position)"
+        if call.scale != 1:
+            inside += f" · {call.scale:.4g}" if not _is_root(call) else " / √D"
+        if call.cap is not None:
+            inside = f"{call.cap:g} tanh({inside} / {call.cap:g})"
+        return inside if self.bias is None else f"{inside} + b"
 
+    def b_QK(self) -> Tensor:
+        assert self.bias is not None
+        b_QK: Tensor = self.bias.result[0, 0]
+        return b_QK
 
-def _scores(one: Seen, named: Names) -> Spell:
-    """The score before and after what positions, scale and cap do to it. The share of a position is told as a difference."""
-    call = one.call
-    q_QD, k_KD = call.q_BHQD[0, 0], call.k_BGKC[0, 0]
-
-    def lines(t: int, k: int) -> list[Line]:
-        names = (named.query, named.key)
-        match call.score:
-            case Additive(w_HA=w_HA):
-                inner = torch.tanh(q_QD[t] + k_KD[k])
-                found = [product(f"w · tanh({names[0]} + {names[1]})", w_HA[0], inner, ("w", "tanh(…)"))]
-            case Dot():
-                found = [product(f"{names[0]} · {names[1]}", q_QD[t], k_KD[k], names)]
-            case Gaussian():
-                apart = q_QD[t] - k_KD[k]
-                found = [product(f"−½ |{names[0]} − {names[1]}|²", -apart / 2, apart, (f"−½({names[0]} − {names[1]})", "same"))]
-            case _:
-                found = [Line(f"a({names[0]}, {names[1]})", number(call.score.between(q_QD[t : t + 1], k_KD[k : k + 1])))]
-        value, final = found[0].value, number(one.s_QK[t, k])
-        if call.position is not None and not isinstance(call.position, Bias):
+    def lines(self, t: int, k: int) -> list[Line]:
+        call, final = self.call, number(self.one.s_QK[t, k])
+        found = self.compared.spell(self.compared.result, "a", (0, 0, 0))(t, k)
+        value = found[-1].value
+        if self.is_inside:
             raw = final if call.cap is None else call.cap * math.atanh(final / call.cap)
             found.append(Line("term of the position", raw / call.scale - value))
             value += found[-1].value
@@ -149,14 +138,23 @@ def _scores(one: Seen, named: Names) -> Spell:
         if call.cap is not None:
             value = call.cap * math.tanh(value / call.cap)
             found.append(Line(f"bounded by ±{call.cap:g}", value))
-        if isinstance(call.position, Bias):
-            bias_BHQK = call.position.bias_BHQK(call.distance_BHQK())
-            bias = number(bias_BHQK[0, 0, t, k])
-            found.append(Line("bias of the distance", bias))
-            value += bias
-        return [*found, Line(named.score, value)]
+        if self.bias is not None:
+            found.append(Line("b", number(self.b_QK()[t, k])))
+            value += found[-1].value
+        return [*found, Line(self.named.score, value)]
 
-    return lines
+
+def _bias(scored: _Scored, named: Names, rows: tuple[str, ...], columns: tuple[str, ...]) -> WalkMatrix:
+    """What a position adds to the scores."""
+    bias, allowed_QK = scored.bias, scored.one.allowed_QK
+    assert bias is not None
+    line = bias.source(bias.result) or source_line(reference.scores, "position.bias_BHQK(")
+    title, equation, spell = "position: a bias for each distance", bias_equation(bias), bias.spell(bias.result, "b", (0, 0))
+    return WalkMatrix("b", title, f"b = {equation}", named.axes, scored.b_QK(), rows, line, spell, columns, allowed=allowed_QK)
+
+
+def _is_root(call: Call) -> bool:
+    return math.isclose(call.scale, call.q_BHQD.shape[-1] ** -0.5, rel_tol=1e-9)
 
 
 def _softmax(one: Seen, named: Names) -> Spell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from firth.inspection.walk.operation import (
@@ -10,75 +11,94 @@ from firth.inspection.walk.operation import (
     MATMULS,
     MOVES,
     PRODUCTS,
-    REDUCTIONS,
     SUMS,
     Node,
     is_arithmetic,
+    nodes_in,
     owned,
 )
 
 ATOM, _POWER, _TIMES, _PLUS, _COMPARED = range(5)  # how tightly a text binds
 SUM = "sum"  # what a sum is called once it has been told
 _LONGEST = 60  # characters of an equation that stands inside another
+Text = tuple[str, int]  # how tightly it binds, too
 
 
-def text_of(node: Node, whole: bool = False) -> tuple[str, int]:
-    """The text of a node and how tightly it binds. `whole`: its operation, even if it has a name."""
+def text_of(node: Node, whole: bool = False) -> Text:
+    """`whole`: the operation of a node, even if it has a name."""
     if node.name and not whole:
-        return node.name, _PLUS if " + " in node.name else ATOM
+        return node.name, _PLUS if {"+", "−"} & set(node.name.split()) else ATOM
     inputs = node.inputs()
     if node.operation in MOVES and len(inputs) == 1:
-        return text_of(inputs[0])
-    text, binds = _composed(node)
-    return (text, binds) if whole or len(text) <= _LONGEST else ("…", ATOM)
+        text = text_of(inputs[0])
+        return (f"{held(text, ATOM)}ᵀ", ATOM) if node.operation in ("mT", "T", "t") else text
+    text = _composed(node)
+    return text if whole or len(text[0]) <= _LONGEST else ("…", ATOM)
 
 
-def _composed(node: Node) -> tuple[str, int]:
-    name, operands = node.operation, [text_of(one) if isinstance(one, Node) else _constant(one) for one in node.args]
-    named = {key: text_of(one) if isinstance(one, Node) else _constant(one) for key, one in (node.kwargs or {}).items()}
-    if not name:
-        return "…", ATOM
-    if name == "linear":
-        x, W, *b = [*operands, *named.values()]
-        text = f"{held(W, _TIMES)} {held(x, _POWER)}"
-        return (f"{text} + {b[0][0]}", _PLUS) if b and b[0][0] else (text, _TIMES)
-    if name in MATMULS:
-        return f"{held(operands[0], _TIMES)} {held(operands[1], _POWER)}", _TIMES
-    if name in ("rsub", "rdiv"):
-        name, operands = name[1:], operands[::-1]
-    if name in SUMS and len(operands) == 2 and not named:
-        right = held(operands[1], _TIMES if name == "sub" else _PLUS)
-        minus = name == "add" and right.startswith("−")
-        return f"{held(operands[0], _PLUS)} {'−' if minus else SUMS[name]} {right.removeprefix('−') if minus else right}", _PLUS
-    if name in PRODUCTS and len(operands) == 2 and not named:
-        sign = "·" if name == "mul" and not all(isinstance(one, Node) for one in node.args) else PRODUCTS[name]
-        return f"{held(operands[0], _TIMES)} {sign} {held(operands[1], _POWER if name == 'div' else _TIMES)}", _TIMES
-    if name in COMPARISONS:
-        return f"{held(operands[0], _PLUS)} {COMPARISONS[name]} {held(operands[1], _PLUS)}", _COMPARED
-    if name == "neg":
-        return f"−{held(operands[0], _TIMES)}", _PLUS
-    if name in ("square", "pow"):
-        power = "²" if name == "square" or operands[1][0] == "2" else f"^{held(operands[1], ATOM)}"
-        return f"{held(operands[0], ATOM)}{power}", _POWER
-    if name == "abs":
-        return f"|{operands[0][0]}|", ATOM
-    if name == "where" and len(operands) == 3:
-        return f"{operands[1][0]} if {operands[0][0]}, else {operands[2][0]}", _COMPARED
-    if name in REDUCTIONS:
-        return (f"Σ {held(operands[0], _TIMES)}", _TIMES) if name == "sum" else (f"mean({operands[0][0]})", ATOM)
-    inside = ", ".join(text for text, _ in operands if text)
-    return f"{LETTERS.get(name, name)}({inside})", ATOM
-
-
-def held(text: tuple[str, int], most: int) -> str:
+def held(text: Text, most: int) -> str:
     """In parentheses, if it binds less tightly than its surroundings."""
     return text[0] if text[1] <= most else f"({text[0]})"
 
 
-def _constant(value: Any) -> tuple[str, int]:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "", ATOM
-    return f"{value:g}".replace("-", "−"), ATOM
+def _composed(node: Node) -> Text:
+    name, operands = node.operation, [_operand(one) for one in node.args]
+    operands += [text for text in map(_operand, (node.kwargs or {}).values()) if text[0] and name in (*MATMULS, "where")]
+    if not name:
+        return "…", ATOM
+    if len(operands) == 2 and not node.kwargs and name in (*SUMS, *PRODUCTS, *COMPARISONS):
+        left, right = operands[::-1] if name == "mul" and isinstance(node.args[1], int | float) else operands
+        return _infix(name, left, right, of_number=len(node.inputs()) == 1)
+    if name == "getitem":
+        return f"{held(operands[0], ATOM)}[{', '.join(text_of(one)[0] for one in nodes_in(node.args[1:]))}]", ATOM
+    if name in _FORMS:
+        return _FORMS[name](*operands)
+    return f"{LETTERS.get(name, name)}({', '.join(text for text, _ in operands if text)})", ATOM
+
+
+def _operand(value: Any) -> Text:
+    if isinstance(value, Node):
+        return text_of(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return (f"{value:g}".replace("-", "−") if is_number else "", ATOM)
+
+
+def _infix(name: str, left: Text, right: Text, of_number: bool) -> Text:
+    if name in COMPARISONS:
+        return f"{held(left, _PLUS)} {COMPARISONS[name]} {held(right, _PLUS)}", _COMPARED
+    if name in PRODUCTS:
+        sign = "·" if name == "mul" and of_number else PRODUCTS[name]
+        return f"{held(left, _TIMES)} {sign} {held(right, _POWER if name == 'div' else _TIMES)}", _TIMES
+    if name == "add" and right[0].startswith("−"):
+        return f"{held(left, _PLUS)} − {right[0].removeprefix('−')}", _PLUS
+    return f"{held(left, _PLUS)} {SUMS[name]} {held(right, _PLUS if name == 'add' else _TIMES)}", _PLUS
+
+
+def _linear(x: Text, W: Text, b: Text = ("", ATOM)) -> Text:
+    text = f"{held(W, _TIMES)} {held(x, _POWER)}"
+    return (f"{text} + {b[0]}", _PLUS) if b[0] else (text, _TIMES)
+
+
+def _matmul(left: Text, right: Text) -> Text:
+    return f"{held(left, _TIMES)} {held(right, _POWER)}", _TIMES
+
+
+def _power(x: Text, n: Text = ("2", ATOM)) -> Text:
+    return f"{held(x, ATOM)}{'²' if n[0] == '2' else f'^{held(n, ATOM)}'}", _POWER
+
+
+_FORMS: dict[str, Callable[..., Text]] = {
+    "linear": _linear,
+    **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    "pow": _power,
+    "square": _power,
+    "neg": lambda x: (f"−{held(x, _TIMES)}", _TIMES),
+    "abs": lambda x: (f"|{x[0]}|", ATOM),
+    "log1p": lambda x: (f"ln(1 + {x[0]})", ATOM),
+    "where": lambda condition, yes, no: (f"{yes[0]} if {condition[0]}, else {no[0]}", _COMPARED),
+    "sum": lambda x, *dim: (f"Σ {held(x, _TIMES)}", _TIMES),
+    "mean": lambda x, *dim: (f"mean({x[0]})", ATOM),
+}
 
 
 def is_sum(node: Node) -> bool:
@@ -92,4 +112,4 @@ def label_of(node: Node, name: str = "") -> str:
     of_sum = len(node.args) == len(inputs) == 1 and not is_arithmetic(node) and is_sum(inputs[0])
     text = f"{LETTERS.get(node.operation, node.operation)}({SUM})" if of_sum else text_of(node, whole=True)[0]
     text = text if len(text) <= _LONGEST else "…"
-    return f"{name} = {text}" if name else text
+    return f"{name} = {text}" if name and text != "…" else name or text

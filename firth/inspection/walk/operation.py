@@ -17,8 +17,22 @@ LETTERS = {"sigmoid": "σ", "sqrt": "√", "log": "ln", "silu": "SiLU", "relu": 
 REDUCTIONS = ("sum", "mean")
 MATMULS = frozenset(("matmul", "mm", "bmm", "linear"))
 _CUTS = ("chunk", "split", "unbind", "narrow", "select", "getitem", "cat", "stack", "expand", "expand_as", "repeat_interleave")
-_SHAPES = ("view", "view_as", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "transpose", "permute", "t", "__get__")
-_COPIES = ("to", "float", "double", "bfloat16", "type_as", "detach", "clone", "contiguous", "flip", "roll")
+_SHAPES = (
+    "view",
+    "view_as",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "unsqueeze",
+    "squeeze",
+    "transpose",
+    "permute",
+    "t",
+    "T",
+    "mT",
+    "data",
+)
+_COPIES = ("to", "float", "double", "bfloat16", "type_as", "detach", "clone", "contiguous", "data", "flip", "roll")
 MOVES = frozenset((*_CUTS, *_SHAPES, *_COPIES))  # a number stays what it is and stands elsewhere
 ELEMENTWISE = frozenset(
     ("tanh", "exp", "abs", "square", "rsqrt", "reciprocal", "log1p", "expm1", "sin", "cos", "where", "clamp", "clamp_min")
@@ -59,7 +73,7 @@ def owned(node: Node) -> Node:
 
 
 def is_arithmetic(node: Node) -> bool:
-    return node.operation in SUMS or node.operation in PRODUCTS or node.operation in ("rsub", "rdiv", "neg", "pow", "where")
+    return node.operation in SUMS or node.operation in PRODUCTS or node.operation in ("neg", "pow", "where")
 
 
 def is_elementwise(node: Node) -> bool:

@@ -37,7 +37,7 @@ class Recording(TorchFunctionMode):
             self.result = function(*args)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = _operation(func)
+        name, swapped = _operation(func)
         given, named = _replaced(args, self._node), {key: _replaced(value, self._node) for key, value in (kwargs or {}).items()}
         if _in_place(func) and isinstance(args[0], Tensor):
             given[0].value = args[0].clone()
@@ -48,7 +48,9 @@ class Recording(TorchFunctionMode):
         source = _line(sys._getframe(1))
         for part, one in enumerate(made if several else [made]):
             if isinstance(one, Tensor):
-                self._of[id(one)] = Node(one, "", name, func, given, named, part if several else None, source)
+                self._of[id(one)] = Node(
+                    one, "", name, func, given[::-1] if swapped else given, named, part if several else None, source
+                )
         self._kept.append(made)
         return made
 
@@ -124,8 +126,12 @@ class _Spelled:
     def _matmul(self, node: Node, at: Index, last: str, told: bool) -> None:
         one, other, bias, factors = _factors(node, at)
         texts = text_of(one), text_of(other)
-        names = texts[0][0], texts[1][0]
-        label = last if last and bias is None else f"Σ {held(texts[0], ATOM)} {held(texts[1], ATOM)}"
+        names = texts[0][0].removesuffix("ᵀ"), texts[1][0].removesuffix("ᵀ")
+        label = (
+            label_of(node, last)
+            if last and bias is None
+            else f"Σ {held(texts[0], ATOM)} {held(texts[1], ATOM)}".removesuffix("ᵀ")
+        )
         self.found.append(product(label, *factors, names))
         if bias is not None:
             self.visit(bias, at[-1:])
@@ -151,14 +157,18 @@ class _Spelled:
         self.found.append(total)
 
 
-def _operation(func: Any) -> str:
-    """ "add" for torch.add, Tensor.__radd__ and Tensor.add_."""
+_ALIASES = {"truediv": "div", "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg"}
+
+
+def _operation(func: Any) -> tuple[str, bool]:
+    """ "add" for torch.add, Tensor.__iadd__ and Tensor.add_; and whether its operands are swapped, as in Tensor.__radd__."""
     name = str(getattr(func, "__name__", ""))
-    if name == "__get__":
-        return name
+    if name == "__get__":  # of an attribute, such as mT
+        return str(func.__self__.__name__), False
     bare = name.strip("_")
-    aliases = {"truediv": "div", "rtruediv": "rdiv", "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg"}
-    return aliases.get(bare, bare if bare not in ("radd", "rmul", "iadd", "isub", "imul") else bare[1:])
+    swapped = bare in ("radd", "rsub", "rmul", "rdiv", "rtruediv", "rpow")
+    bare = bare[1:] if swapped or bare in ("iadd", "isub", "imul", "itruediv") else bare
+    return _ALIASES.get(bare, bare), swapped
 
 
 def _in_place(func: Any) -> bool:
@@ -188,6 +198,7 @@ def _line(frame: FrameType | None) -> SourceLine | None:
 def _moved(node: Node, at: Index) -> tuple[Node, Index] | None:
     """The number of an input that stands at this place: the operation is done with numbered places."""
     inputs, places, first = node.inputs(), {}, 0
+    inputs = inputs[:1] if node.operation == "getitem" else inputs  # the others are indexes
     for one in inputs:
         count = one.value.numel()
         places[id(one)] = torch.arange(first, first + count, dtype=torch.float64).view(one.value.shape)
@@ -208,7 +219,7 @@ def _moved(node: Node, at: Index) -> tuple[Node, Index] | None:
 
 def _tensors(value: Any, places: Mapping[int, Tensor]) -> Any:
     if isinstance(value, Node):
-        return places[id(value)]
+        return places.get(id(value), value.value)
     return type(value)(_tensors(one, places) for one in value) if type(value) in (tuple, list) else value
 
 

@@ -103,6 +103,7 @@ class PositionExample(NamedTuple):
     bias: str = ""  # added to the scaled score
     value: str = ""  # added to the value
     whole: str = "{}"  # the score, in braces, with what is added to it before scaling
+    turn: Any = None  # of q and k before attend(), by their first position and number
 
 
 class LayerTables(Protocol):
@@ -167,7 +168,8 @@ class PositionScheme(Idea, nn.Module):
 
     @classmethod
     def example(cls, heads: int, head_width: int, value_width: int | None, draw: Draw) -> PositionExample:
-        """The scheme inside attend(), with few rows per table; `value_width` is None where values have no positions."""
+        """The scheme inside attend(), with few rows per table; `value_width` is None where values have no positions. Without this
+        method, the playground runs the scheme as it is in a small model."""
         return PositionExample()
 
     @classmethod

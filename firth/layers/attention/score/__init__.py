@@ -10,7 +10,7 @@ from typing import Annotated
 
 from firth.ideas import Ideas
 from firth.layers.attention.score.additive import Additive, AdditiveLayer, additive
-from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer
+from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer, shifted_key
 from firth.layers.attention.score.bilinear import Bilinear, BilinearLayer, bilinear
 from firth.layers.attention.score.cosine import Cosine, CosineLayer, cosine
 from firth.layers.attention.score.dot import DOT, SCALED_DOT, Dot, DotLayer, ScaledDotLayer
@@ -40,4 +40,5 @@ __all__ = [
     "bilinear",
     "cosine",
     "half_square",
+    "shifted_key",
 ]

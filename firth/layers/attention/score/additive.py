@@ -75,11 +75,9 @@ class AdditiveLayer(ScoreLayer):
     def equation(cls, shift: str = "") -> str:
         return f"w · tanh(W_qᵀ q + W_kᵀ k{shift})"
 
-    @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
-        fan_in = ScoreExample((heads, width, width), width)
-        return {"w": ScoreExample((heads, width)), "W_q": fan_in, "W_k": fan_in}
+    def examples(self) -> dict[str, ScoreExample]:
+        fan_in = ScoreExample((self.heads, self.width, self.width), self.width)
+        return {"w": ScoreExample((self.heads, self.width)), "W_q": fan_in, "W_k": fan_in}
 
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
+    def of_examples(self, parameters: dict[str, Tensor]) -> Score:
         return additive(parameters["w"], parameters["W_q"], parameters["W_k"])

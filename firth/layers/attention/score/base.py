@@ -6,6 +6,8 @@ Letters: B batch, H query heads, G key/value heads, J = H / G, Q queries, K keys
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -23,6 +25,10 @@ class Score(ABC):
     @abstractmethod
     def between(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
         """a(q, k) for all pairs: B,G,J,Q,K. The keys may also differ by query: B,G,J,Q,K,D."""
+
+    def explained(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
+        """What `between` computes, in the operations that pictures show."""
+        return self.between(q_BGJQD, k_BGJKD)
 
     def default_scale(self, width: int) -> float:
         return 1.0
@@ -90,17 +96,33 @@ class ScoreLayer(Idea, ABC):
     # For the playground, which calls attend() without a layer:
 
     @classmethod
-    @abstractmethod
     def equation(cls, shift: str = "") -> str:
-        """a(q, k) as text; a position may add `shift` to the reduced key, such as " + a_K[k − q]"."""
+        """a(q, k) as text, if its operations do not say it best; a position may add `shift` to the reduced key, such as
+        " + a_K[k − q]"."""
+        return ""
 
-    @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
-        return {}
+    def examples(self) -> dict[str, ScoreExample]:
+        return {name: ScoreExample(shape) for name, shape in (self.layer_parameters() | self.attend_parameters()).items()}
 
-    @classmethod
-    @abstractmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score: ...
+    def of_examples(self, parameters: dict[str, Tensor]) -> Score:
+        on = SimpleNamespace(**parameters, reduced=self.reduces)
+        on.attend = on
+        return LayerScore(self, on) if self.reduces else self.score(on)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerScore(Score):
+    """The score of a layer that changes q or k alone."""
+
+    layer: ScoreLayer
+    parameters: Any
+
+    def reduced(self, q_BHQD: Tensor, k_BGKC: Tensor) -> tuple[Score, Tensor, Tensor]:
+        q_BHQD, k_BGKC = self.layer.reduce_query(q_BHQD, self.parameters), self.layer.reduce_key(k_BGKC, self.parameters)
+        return self.layer.score(self.parameters), q_BHQD, k_BGKC
+
+    def between(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
+        raise NotImplementedError("this score is reduced before it is computed")
 
 
 def check_shape(name: str, given: Tensor, per_head: Shape) -> None:

@@ -55,10 +55,8 @@ class BilinearLayer(ScoreLayer):
     def equation(cls, shift: str = "") -> str:
         return f"qᵀ M {shifted_key(shift)}"
 
-    @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
-        return {"M": ScoreExample((heads, width, width), width)}
+    def examples(self) -> dict[str, ScoreExample]:
+        return {"M": ScoreExample((self.heads, self.width, self.width), self.width)}
 
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
+    def of_examples(self, parameters: dict[str, Tensor]) -> Score:
         return bilinear(parameters["M"])

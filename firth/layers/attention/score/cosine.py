@@ -75,10 +75,8 @@ class CosineLayer(ScoreLayer):
     def equation(cls, shift: str = "") -> str:
         return f"τ q̂ · {f'(k̂{shift})' if shift else 'k̂'}"
 
-    @classmethod
-    def examples(cls, heads: int, width: int) -> dict[str, ScoreExample]:
-        return {"log_tau": ScoreExample((heads,))}
+    def examples(self) -> dict[str, ScoreExample]:
+        return {"log_tau": ScoreExample((self.heads,))}
 
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
+    def of_examples(self, parameters: dict[str, Tensor]) -> Score:
         return cosine(parameters["log_tau"])

@@ -44,10 +44,6 @@ class DotLayer(ScoreLayer):
     def equation(cls, shift: str = "") -> str:
         return f"q · {shifted_key(shift)}"
 
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
-        return DOT
-
 
 class ScaledDotLayer(ScoreLayer):
     kind = "scaled_dot"
@@ -65,7 +61,3 @@ class ScaledDotLayer(ScoreLayer):
     @classmethod
     def equation(cls, shift: str = "") -> str:
         return f"q · {shifted_key(shift)}"
-
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
-        return SCALED_DOT

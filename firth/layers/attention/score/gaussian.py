@@ -22,6 +22,9 @@ class Gaussian(Score):
         # Without the Q×K×D differences. −½‖q‖² is the same for all keys and cancels in the softmax; it is part of the score.
         return q_BGJQD @ k_BGJKD.mT + half_square(k_BGJKD).unsqueeze(-2) + half_square(q_BGJQD).unsqueeze(-1)
 
+    def explained(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
+        return -0.5 * (q_BGJQD.unsqueeze(-2) - k_BGJKD.unsqueeze(-3)).square().sum(-1)
+
 
 GAUSSIAN = Gaussian()
 
@@ -38,10 +41,6 @@ class GaussianLayer(ScoreLayer):
     @classmethod
     def equation(cls, shift: str = "") -> str:
         return f"−½ ‖q − {shifted_key(shift)}‖²"
-
-    @classmethod
-    def of_examples(cls, parameters: dict[str, Tensor]) -> Score:
-        return GAUSSIAN
 
 
 def half_square(x: Tensor) -> Tensor:
