@@ -90,8 +90,10 @@ def test_the_page_is_told_what_there_is(client: TestClient) -> None:
     told = client.get("/api/lab").json()
     assert [run["name"] for run in told["runs"]] == ["char", "transformer", "bpe"]
     assert told["runs"][1]["about"] == "language model, transformer, next-token"
-    assert (told["runs"][0]["recurrent"], told["runs"][0]["attention"]) == (True, False)
-    assert (told["runs"][1]["recurrent"], told["runs"][1]["attention"]) == (False, True)
+    assert [set(run["abilities"]) & {"show_states", "show_attention"} for run in told["runs"][:2]] == [
+        {"show_states"},
+        {"show_attention"},
+    ]
     assert told["runs"][1]["example"] == "the list is empty."  # the beginning of its own text
     assert told["vectors"] == ["small.firth"]
     assert [room["name"] for room in told["rooms"]] == list(ROOMS)

@@ -167,5 +167,9 @@ class Shelf(RunLibrary):
 
 
 def test_a_tagger_that_reads_the_context_comes_before_one_that_does_not() -> None:
-    shelf = Shelf(average=RunFacts("", tags=True), lstm=RunFacts("", tags=True, recurrent=True), gpt=RunFacts("", generates=True))
+    shelf = Shelf(
+        average=RunFacts("", abilities=("tag",)),
+        lstm=RunFacts("", abilities=("tag", "show_states")),
+        gpt=RunFacts("", abilities=("generate",)),
+    )
     assert ROOMS["tag"].usable(shelf).names == ("lstm", "average")

@@ -15,6 +15,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.room import Cancelled
 from firth.serving.lab.rooms import chat
+from firth.tasks.ability import CHAT
 
 TALK = [["user", "name 7"], ["assistant", "seven"], ["user", "again"]]
 
@@ -64,9 +65,9 @@ def test_messages_that_are_none_are_refused(chat_library: RunLibrary, messages: 
 
 def test_only_runs_that_hold_conversations_are_offered(chat_library: RunLibrary, bpe_run: Path, tmp_path: Path) -> None:
     assert chat.usable(chat_library).names == ("digits",)
-    with pytest.raises(FirthError, match="conversations"):
+    with pytest.raises(FirthError, match="without a chat template and cannot chat"):
         ask(chat_library, run="char")
-    assert not RunLibrary([bpe_run]).facts(bpe_run.name).chats
+    assert not RunLibrary([bpe_run]).facts(bpe_run.name).can(CHAT)
     instruct = Path(shutil.copytree(bpe_run, tmp_path / "instruct"))
     (instruct / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
-    assert RunLibrary([instruct]).facts("instruct").chats
+    assert RunLibrary([instruct]).facts("instruct").can(CHAT)

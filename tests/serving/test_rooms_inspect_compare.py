@@ -83,7 +83,7 @@ def test_a_gate_that_a_run_does_not_have_becomes_its_state(library: RunLibrary) 
         (compare.flow, {"length": "1"}, "expected a whole number from 2 to 500"),
         (compare.cost, {"longest": "100000"}, "expected a whole number from 128 to 8192"),
         (compare.lengths, {"runs": []}, "0 runs are selected; select 1 to 7"),
-        (compare.lengths, {"runs": ["char"]}, "char is not a run that translates"),
+        (compare.lengths, {"runs": ["char"]}, "char: this run is a language model and cannot translate"),
         (compare.examples, {"runs": ["nosuch"]}, 'no run "nosuch"'),
     ],
 )

@@ -11,54 +11,42 @@ from questions import RECORDS, answer_table, write_questions
 from firth.api import compose, find_recipe
 from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, ENGLISH, SENTENCES
 from firth.serving.lab.run_facts import run_facts
+from firth.tasks.ability import ANSWER
 from firth.text.datasets.story_words import TRAIN
 
-FLAGS = (
-    "reads_text",
-    "generates",
-    "translates",
-    "tags",
-    "classifies",
-    "captions",
-    "learns_in_context",
-    "takes_target",
-    "takes_context",
-    "chats",
-    "recurrent",
-    "attention",
-    "multi_head",
-    "walks",
-)
+READS = {"evaluate", "embed"}
+CONTINUES = {*READS, "generate", "score", "complete", "predict", "walk"}
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("docs-char-gru", {"reads_text", "generates", "recurrent", "walks"}),
-        ("docs-char-transformer", {"reads_text", "generates", "attention", "multi_head", "walks"}),
-        ("dates-rnnsearch", {"reads_text", "translates", "takes_target", "recurrent", "attention", "walks"}),
-        ("dates-rnnenc", {"reads_text", "translates", "takes_target", "recurrent", "walks"}),
-        ("multi30k-en-de-transformer", {"reads_text", "translates", "takes_target", "attention", "multi_head", "walks"}),
-        ("chat-decoder", {"reads_text", "generates", "chats", "attention", "multi_head", "walks"}),
-        ("sst2-lstm", {"reads_text", "classifies", "recurrent"}),
-        ("ewt-pos-bilstm", {"reads_text", "tags", "recurrent"}),
-        ("stories-reader", {"reads_text", "takes_context", "attention", "multi_head"}),
-        ("scenes-lstm", {"captions"}),
-        ("icl-swap", {"reads_text", "learns_in_context", "attention", "multi_head", "walks"}),
-        ("icl-regression", {"learns_in_context", "attention", "multi_head"}),
+        ("docs-char-gru", {*CONTINUES, "show_states"}),
+        ("docs-char-transformer", {*CONTINUES, "show_attention"}),
+        ("dates-rnnsearch", {*READS, "translate", "predict", "walk", "show_states", "show_attention"}),
+        ("dates-rnnenc", {*READS, "translate", "predict", "walk", "show_states"}),
+        ("multi30k-en-de-transformer", {*READS, "translate", "predict", "walk", "show_attention"}),
+        ("chat-decoder", {*CONTINUES, "chat", "show_attention"}),
+        ("sst2-lstm", {*READS, "classify", "show_states"}),
+        ("ewt-pos-bilstm", {*READS, "tag", "show_states"}),
+        ("stories-reader", {*READS, "answer", "show_attention"}),
+        ("scenes-lstm", {"caption", "predict", "evaluate"}),
+        ("icl-swap", {*CONTINUES, "learn_in_context", "show_attention"}),
+        ("icl-regression", {"learn_in_context", "evaluate"}),
     ],
 )
 def test_a_recipe_offers_what_its_task_and_its_model_can_do(name: str, expected: set[str]) -> None:
     facts = run_facts(find_recipe(name))
-    assert {flag for flag in FLAGS if getattr(facts, flag)} == expected
+    assert facts.inputs == (("target",) if "translate" in expected else ("context",) if "answer" in expected else ())
+    assert set(facts.abilities) == expected
     assert facts.task == find_recipe(name).objective.kind
-    assert set(facts.json()) == {"about", "example", "texts", "group", "task", "family", *FLAGS}
+    assert set(facts.json()) == {"about", "example", "texts", "group", "task", "family", "abilities", "inputs"}
 
 
 def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
     facts = run_facts(compose(answer_table(write_questions(tmp_path / "questions.jsonl", RECORDS[:4]))))
-    assert facts.takes_context
-    assert not facts.takes_target
+    assert facts.can(ANSWER)
+    assert facts.inputs == ("context",)
     assert facts.texts == ASKED_ENGLISH
 
 
@@ -83,6 +71,7 @@ def test_a_reader_of_stories_is_asked_about_a_story() -> None:
         ("docs-char-lstm", ENGLISH),
         ("sst2-lstm", ENGLISH),
         ("ewt-pos-bilstm", SENTENCES),
+        ("icl-swap", "abcd>bacd;bcde>acde;cdef>"),
     ],
 )
 def test_the_example_suits_the_data_of_the_run(name: str, text: str) -> None:

@@ -25,6 +25,13 @@ def source_sentence(dataset: str | None, language: str | None) -> str:
     return _BY_DATASET.get(dataset or "", "")
 
 
+def swaps(letters: int, length: int) -> str:
+    """A prompt for a model that learns in context which two letters to exchange, here the first two of the alphabet."""
+    words = [("abcdefgh"[:letters] * length)[n : n + length] for n in range(3)]
+    first, second, last = [f"{word}>{word.translate(str.maketrans('ab', 'ba'))}" for word in words]
+    return f"{first};{second};{last[: length + 1]}"
+
+
 class TextExample(NamedTuple):
     label: str  # what the text shows
     text: str

@@ -18,6 +18,7 @@ from firth.errors import ConfigError, FirthError, RunError, did_you_mean
 from firth.serving.lab.run_facts import RunFacts, run_facts
 from firth.serving.lab.workshop import Workshop
 from firth.serving.run_names import by_name, runs_in, vectors_in
+from firth.tasks.ability import Ability
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -119,13 +120,10 @@ class RunLibrary:
         """The runs that have weights, which are all but those whose training has just begun. The folders are searched once."""
         return {name: self._facts_at(path) for name, path in self.runs.items() if RunFolder(path).model.is_file()}
 
-    def runs_where(
-        self, condition: Callable[[RunFacts], bool], *, first: Callable[[RunFacts], bool] | None = None
-    ) -> tuple[str, ...]:
-        """The trained runs that meet a condition; a room opens with one that meets `first`, too, if there is one."""
+    def runs_that_can(self, ability: Ability, *, first: Callable[[RunFacts], bool] = lambda facts: True) -> tuple[str, ...]:
+        """The trained runs with an ability; a room opens with one that meets `first`, too, if there is one."""
         facts = self.trained
-        names = [name for name in facts if condition(facts[name])]
-        return tuple(names if first is None else sorted(names, key=lambda name: not first(facts[name])))
+        return tuple(sorted((name for name in facts if facts[name].can(ability)), key=lambda name: not first(facts[name])))
 
     @contextlib.contextmanager
     def using(self, name: str, progress: Progress) -> Iterator[LoadedRun]:

@@ -1,6 +1,6 @@
 """What a run offers, read from its recipe without loading its weights.
 
-This is the only place in the lab that knows tasks and model configurations. Rooms and the page decide by these facts.
+Rooms and the page decide by these facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from firth.serving.lab.examples import (
     questions,
     source_sentence,
     source_texts,
+    swaps,
 )
+from firth.tasks.ability import ANSWER, LEARN_IN_CONTEXT, Ability
 
 if TYPE_CHECKING:
     from firth.api import Recipe
@@ -36,20 +38,11 @@ class RunFacts:
     group: str = "Unreadable runs"  # the heading under which lists of runs show it
     task: str | None = None  # None: the recipe cannot be read, and `about` says why
     family: str | None = None
-    reads_text: bool = False
-    generates: bool = False  # continues a prompt token by token
-    chats: bool = False  # answers messages: trained on conversations, or imported with a chat template
-    translates: bool = False
-    tags: bool = False
-    classifies: bool = False
-    captions: bool = False
-    learns_in_context: bool = False
-    takes_target: bool = False  # an encoder–decoder also encodes the text that it is to produce
-    takes_context: bool = False  # a reader searches a context for the answer
-    recurrent: bool = False  # has hidden states and, except for a plain RNN, gates
-    attention: bool = False
-    multi_head: bool = False
-    walks: bool = False  # a language model or an encoder–decoder over text: inspection/walk
+    abilities: tuple[str, ...] = ()  # what it can do, by the names of firth/tasks/ability.py
+    inputs: tuple[str, ...] = ()  # what it reads besides a text: "target", the text to produce; "context", for the answer
+
+    def can(self, ability: Ability) -> bool:
+        return ability.name in self.abilities
 
     def json(self) -> dict[str, object]:
         return asdict(self)
@@ -57,11 +50,8 @@ class RunFacts:
 
 def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
     """`folder` is where an imported model keeps its chat template."""
-    from firth.models import RecurrentConfig, RecurrentEncoderConfig, RecurrentSeq2SeqConfig
-    from firth.models.config import TransformerSettings
-
-    model, task = recipe.model, recipe.task
-    transformer = isinstance(model, TransformerSettings) and model.family != "caption"  # the lab's rooms read text
+    task, model = recipe.task, recipe.model
+    abilities = task.abilities(_has_template(folder))
     return RunFacts(
         about=f"{model.family} model, {model.kind}, {task.name}",
         example=_example(recipe.data),
@@ -69,29 +59,15 @@ def run_facts(recipe: Recipe, folder: RunFolder | None = None) -> RunFacts:
         group=_group(recipe),
         task=task.name,
         family=model.family,
-        reads_text=task.reads not in ("points of linear functions", "captioned images"),
-        generates=task.reads in ("running text", "conversations") and hasattr(task.run_class, "generate"),
-        chats=hasattr(task.run_class, "chat") and (task.reads == "conversations" or _has_template(folder)),
-        translates=hasattr(task.run_class, "translate"),
-        tags=hasattr(task.run_class, "tag"),
-        classifies=hasattr(task.run_class, "classify"),
-        captions=hasattr(task.run_class, "caption"),
-        learns_in_context=task.draws_several,
-        takes_target=model.family == "seq2seq",
-        takes_context=task.reads == "questions",
-        recurrent=isinstance(model, RecurrentConfig | RecurrentEncoderConfig | RecurrentSeq2SeqConfig),
-        attention=transformer or (isinstance(model, RecurrentSeq2SeqConfig) and model.attention != "none"),
-        multi_head=transformer,
-        walks=model.family in ("language", "seq2seq")
-        and model.kind != "prefix"
-        and (hasattr(task.run_class, "generate") or hasattr(task.run_class, "translate")),
+        abilities=tuple(one.name for one in abilities),
+        inputs=("context",) if ANSWER in abilities else ("target",) if model.family == "seq2seq" else (),
     )
 
 
 def _group(recipe: Recipe) -> str:
     from firth.models import RecurrentConfig
 
-    if recipe.task.draws_several:
+    if LEARN_IN_CONTEXT in recipe.task.can:
         return "In-context learners"
     match recipe.model.family:
         case "language":
@@ -130,8 +106,10 @@ def _texts(data: DataConfig) -> tuple[TextExample, ...]:
 
 
 def _example(data: DataConfig) -> str:
-    from firth.text.config import PairsConfig
+    from firth.text.config import PairsConfig, SwapsConfig
 
+    if isinstance(data, SwapsConfig):
+        return swaps(data.letters, data.word_length)
     if data.has_tags:
         return PYTHON if _tags_python(data) else SENTENCES
     if data.text:  # its own words, which its vocabulary has

@@ -36,7 +36,7 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.takes_context),
+        library.runs_that_can(ANSWER),
         "There is no run that answers questions about a text. Train one on short generated stories; for other texts, it takes a "
         "file of questions, such as SQuAD:",
         starter=READER,

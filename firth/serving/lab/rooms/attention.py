@@ -18,6 +18,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable, choices
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
+from firth.tasks.ability import ATTENTION, STATES
 
 if TYPE_CHECKING:
     from firth.figures.figure import Figure
@@ -156,7 +157,7 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 def usable(library: RunLibrary) -> Usable:
     """The runs that attend to the tokens of a text, those with several heads first."""
     return Usable(
-        library.runs_where(lambda facts: facts.attention and facts.reads_text, first=lambda facts: facts.multi_head),
+        library.runs_that_can(ATTENTION, first=lambda facts: not facts.can(STATES)),
         "There is no run with attention. Train a small Transformer on the documentation on your disk:",
         starter=GPT,
     )

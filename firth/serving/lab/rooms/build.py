@@ -26,6 +26,7 @@ from firth.serving.lab.run_facts import RunFacts
 from firth.serving.lab.starters import STARTERS
 from firth.serving.lab.trainings import RunTraining
 from firth.serving.lab.workshop import StartedTraining
+from firth.tasks.ability import ABILITIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,20 +160,9 @@ def _known(job: StartedTraining, names: Mapping[str, Path]) -> str | None:
 
 
 def _rooms(facts: RunFacts) -> list[str]:
-    """The rooms that show something of the run."""
-    shows = {
-        "translate": facts.translates,
-        "classify": facts.classifies,
-        "tag": facts.tags,
-        "answer": facts.takes_context,
-        "caption": facts.captions,
-        "walk": facts.walks,
-        "chat": facts.chats,
-        "generate": facts.generates,
-        "attention": facts.attention,
-        "inspect": facts.generates,
-    }
-    return [room for room, can in shows.items() if can]
+    """The rooms that show something of the run: first those for what it is made for."""
+    able = sorted((one for one in ABILITIES if facts.can(one)), key=lambda one: one.inspects)
+    return list(dict.fromkeys(one.room for one in able if one.room))
 
 
 def _python(job: StartedTraining) -> str:

@@ -62,7 +62,7 @@ def _shown(data: CaptionsConfig) -> CaptionsConfig:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.captions),
+        library.runs_that_can(CAPTION),
         "There is no run that captions images. Train one on single shapes; the whole recipe, with several shapes in an image, "
         "takes about half an hour on a CPU:",
         starter=CAPTIONER,

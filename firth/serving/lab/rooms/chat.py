@@ -12,6 +12,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable
 from firth.serving.lab.starters import CHAT
+from firth.tasks import ability
 
 if TYPE_CHECKING:
     from firth.text.conversation import Message
@@ -66,7 +67,7 @@ def _given(request: ViewRequest) -> dict[str, Any]:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.chats),
+        library.runs_that_can(ability.CHAT),
         "There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also translates "
         "and judges reviews, needs a GPU:",
         starter=CHAT,

@@ -36,7 +36,7 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.classifies),
+        library.runs_that_can(CLASSIFY),
         "There is no run that classifies texts. Train one on a dozen short reviews:",
         starter=CLASSIFIER,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, named
-from firth.serving.lab.run_facts import RunFacts
+from firth.tasks.ability import LEARN_IN_CONTEXT, TRANSLATE, Ability
 
 MOST_RUNS = len(COLOURS)
 SECONDS, ROUNDS = 0.1, 3  # the longest call, and the repetitions of the timings
@@ -59,7 +59,7 @@ def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """BLEU and exact match by the length of the source, on the held-out pairs of each run."""
-    names = _chosen(request, library, _translates, "translates")
+    names = _chosen(request, library, TRANSLATE)
     beam = request.number("beam", int, 1, least=1, most=32)
     buckets = {}
     for name, result in _evaluated(names, library, progress, beam=beam):
@@ -78,7 +78,7 @@ def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
 
 def examples(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The accuracy or error of in-context learners by the number of examples in the prompt."""
-    names = _chosen(request, library, _learns_in_context, "learns in context")
+    names = _chosen(request, library, LEARN_IN_CONTEXT)
     if len({repr(library.recipe(name).data) for name in names}) > 1:
         raise ConfigError("the runs were trained on different tasks; choose runs with the same [data]")
     rows = dict(_evaluated(names, library, progress))
@@ -93,22 +93,14 @@ def examples(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     return ViewResult({"examples": figure}, python)
 
 
-def _translates(facts: RunFacts) -> bool:
-    return facts.translates
-
-
-def _learns_in_context(facts: RunFacts) -> bool:
-    return facts.learns_in_context
-
-
-def _chosen(request: ViewRequest, library: RunLibrary, suits: Callable[[RunFacts], bool], does: str) -> tuple[str, ...]:
+def _chosen(request: ViewRequest, library: RunLibrary, ability: Ability) -> tuple[str, ...]:
     names = request.names("runs")
     if not 1 <= len(names) <= MOST_RUNS:
         raise ConfigError(f"{len(names)} runs are selected; select 1 to {MOST_RUNS}")
     for name in names:
         library.path(name)
-        if not suits(facts := library.facts(name)):
-            raise ConfigError(f"{name} is not a run that {does} ({facts.about}); select another run")
+        if not library.facts(name).can(ability):
+            raise ConfigError(f"{name}: {library.recipe(name).task.refusal(ability)}")
     return names
 
 
@@ -177,8 +169,8 @@ VIEWS = (
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     return {
         "look": VIEWS,
-        "translators": named(library.runs_where(_translates)),
-        "learners": named(library.runs_where(_learns_in_context)),
+        "translators": named(library.runs_that_can(TRANSLATE)),
+        "learners": named(library.runs_that_can(LEARN_IN_CONTEXT)),
     }
 
 

@@ -19,6 +19,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable
+from firth.tasks.ability import EMBED
 
 NAMES: tuple[PresetName, ...] = tuple(sorted(PRESETS, key=lambda name: name != "clusters"))  # first the one that moves most
 _LABELS = {"lecture": "Lecture", "low-rank": "P of low rank", "clusters": "Geshkovski et al. 2023"}
@@ -171,7 +172,7 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 
 
 def usable(library: RunLibrary) -> Usable:
-    return Usable(library.runs_where(lambda facts: facts.reads_text))
+    return Usable(library.runs_that_can(EMBED))
 
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:

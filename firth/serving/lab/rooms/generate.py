@@ -15,6 +15,7 @@ from firth.serving.lab.room import Example, Room, Usable, choices
 from firth.serving.lab.starters import GPT
 from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
+from firth.tasks.ability import GENERATE
 from firth.tasks.next_token import LanguageModelRun
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _facts(found: Next) -> dict[str, object]:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.generates),
+        library.runs_that_can(GENERATE),
         "There is no run that generates text. Train a language model on the documentation on your disk:",
         starter=GPT,
     )

@@ -10,6 +10,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, Usable
 from firth.serving.lab.rooms.generate import STATE, state_choices
 from firth.serving.lab.starters import GPT
+from firth.tasks.ability import EMBED, GENERATE
 from firth.tasks.next_token import LanguageModelRun
 
 MOST_SENTENCES = 12  # that a word is compared in
@@ -120,7 +121,7 @@ VIEWS = (
 def usable(library: RunLibrary) -> Usable:
     """Every run that reads text; language models first, because most views apply to them."""
     return Usable(
-        library.runs_where(lambda facts: facts.reads_text, first=lambda facts: facts.generates),
+        library.runs_that_can(EMBED, first=lambda facts: facts.can(GENERATE)),
         "There is no run that reads text. Train one on the documentation on your disk:",
         starter=GPT,
     )

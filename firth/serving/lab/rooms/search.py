@@ -22,6 +22,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, named
+from firth.tasks.ability import EMBED
 
 if TYPE_CHECKING:
     from firth.tasks.run import Run
@@ -181,7 +182,7 @@ VIEWS = (
 
 
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
-    runs = library.runs_where(lambda facts: facts.reads_text)
+    runs = library.runs_that_can(EMBED)
     encoders = [name for name in runs if library.facts(name).family == "encoder"]
     others = named(name for name in runs if name not in encoders)
     return {

@@ -10,7 +10,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room, Usable
 from firth.serving.lab.starters import TAGGER
-from firth.tasks.ability import TAG
+from firth.tasks.ability import ATTENTION, STATES, TAG
 
 MOST_SENTENCES = 50
 
@@ -36,9 +36,7 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(
-            lambda facts: facts.tags, first=lambda facts: facts.recurrent or facts.multi_head
-        ),  # they read the context
+        library.runs_that_can(TAG, first=lambda facts: facts.can(STATES) or facts.can(ATTENTION)),  # they read the context
         "There is no run that tags words. Train one on the source code of Python's own library:",
         starter=TAGGER,
     )

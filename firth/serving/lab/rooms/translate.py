@@ -15,7 +15,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, Usable, named
 from firth.serving.lab.starters import DATES
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
-from firth.tasks.ability import TRANSLATE
+from firth.tasks.ability import ATTENTION, TRANSLATE
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import LoadedRun
@@ -108,7 +108,7 @@ def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.translates, first=lambda facts: facts.attention),
+        library.runs_that_can(TRANSLATE, first=lambda facts: facts.can(ATTENTION)),
         "There is no run that translates. Train one that turns French, German and English dates into ISO 8601:",
         starter=DATES,
     )

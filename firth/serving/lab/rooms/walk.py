@@ -22,6 +22,7 @@ from firth.serving.lab.token_count import count_source_tokens
 from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
 from firth.tasks.abilities.continuation import end_tokens
 from firth.tasks.abilities.walk_inputs import Walked, walk_text
+from firth.tasks.ability import ATTENTION, GENERATE, WALK
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import LoadedRun
@@ -167,7 +168,7 @@ def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
 
 def usable(library: RunLibrary) -> Usable:
     return Usable(
-        library.runs_where(lambda facts: facts.walks, first=lambda facts: facts.generates and facts.multi_head),
+        library.runs_that_can(WALK, first=lambda facts: facts.can(GENERATE) and facts.can(ATTENTION)),
         "There is no language model or translator. Train a small Transformer on the documentation on your disk:",
         starter=GPT,
     )

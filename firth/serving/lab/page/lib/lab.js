@@ -69,9 +69,13 @@ export class Lab {
     }
   }
 
-  // The facts of a run: its task, and whether it generates, translates, is recurrent, has attention, …
+  // The facts of a run: its task, its family, its abilities, …
   run(name = this.state.run ?? this.room.usable[0]) {
     return this.info.runs.find(one => one.name === name) ?? {};
+  }
+
+  can(ability) {
+    return new Set(this.run().abilities).has(ability);
   }
 
   // The options that the server offers for a control, and the one that is chosen.

@@ -81,9 +81,8 @@ export function mount(root, lab) {
     const { run } = lab.state;
     if (!run) return;
     lab.follow(before.run);
-    const { takes_target: takesTarget, takes_context: takesContext } = lab.run();
-    lab.show(made.target, takesTarget);
-    lab.show(made.context, takesContext);
+    const inputs = new Set(lab.run().inputs);
+    for (const name of ["target", "context"]) lab.show(made[name], inputs.has(name));
     const kept = ["part", "target", "context"].every(name => before[name] === lab.state[name]);
     if (before.run !== undefined && before.run !== run && kept) lab.set({ part: "", target: "", context: "" }, { render: false });
     const changed = !drawn || INPUTS.some(name => lab.state[name] !== before[name]);

@@ -87,7 +87,7 @@ export function mount(root, lab) {
   }
 
   async function showState() {
-    hidden.hidden = !lab.run().recurrent || !(lab.state.prompt || latest.text); // without a token there is no state
+    hidden.hidden = !lab.can("show_states") || !(lab.state.prompt || latest.text); // without a token there is no state
     if (hidden.hidden) return;
     const result = await lab.ask("state", lab.state, { into: states });
     if (!result) return;
