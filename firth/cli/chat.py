@@ -74,8 +74,8 @@ def _converse(
     from firth.errors import FirthError
     from firth.text.conversation import Message
 
-    opening = [] if system is None else [Message("system", system)]
-    history: list[Message] = list(opening)
+    system_messages = [] if system is None else [Message("system", system)]
+    history: list[Message] = list(system_messages)
     for line in lines:
         match line.strip():
             case "":
@@ -83,7 +83,7 @@ def _converse(
             case "/exit":
                 return
             case "/reset":
-                history = list(opening)
+                history = list(system_messages)
                 continue
             case command if command.startswith("/"):
                 complain(f'unknown command "{command.split()[0]}"; {_COMMANDS}')

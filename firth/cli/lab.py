@@ -54,7 +54,7 @@ def lab(
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
     if not library.runs and not library.vectors:
         complain("note: there is no run in ./tour or ./runs; the page explains how to train one")
-    _serve(library, listener, address, token, opening=not no_open)
+    _serve(library, listener, address, token, open_browser=not no_open)
 
 
 def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
@@ -103,7 +103,7 @@ def _listener(port: int) -> socket.socket:
     raise ConfigError(f"no port from {port} to {number} is free; choose another with --port")
 
 
-def _serve(library: RunLibrary, listener: socket.socket, address: str, token: str, *, opening: bool) -> None:
+def _serve(library: RunLibrary, listener: socket.socket, address: str, token: str, *, open_browser: bool) -> None:
     import uvicorn
 
     from firth.serving.bounded_protocol import Connections
@@ -114,7 +114,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             print(f"The lab is open at {address} (Ctrl-C closes it)", flush=True)
-            if opening:
+            if open_browser:
                 import webbrowser
 
                 webbrowser.open(address)

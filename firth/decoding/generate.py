@@ -126,7 +126,7 @@ class EndlessText:
         """The state in memory of a fixed size, with room for the new tokens and their padding. The state of a text that begins
         with many tokens becomes one after them."""
         (rows, tokens), limit = token_BT.shape, self.model.context
-        short, reads_on = tokens <= MOST, begun(state.inner)
+        short, reads_on = tokens <= MOST, has_read(state.inner)
         if not reads_on and (not short or limit is None or not captured.can_start):
             return state
         room = 1
@@ -140,6 +140,6 @@ class EndlessText:
         return replace(state, inner=captured.fixed(state.inner, room), room=room)
 
 
-def begun(state: Any) -> bool:
+def has_read(state: Any) -> bool:
     """Whether a token has been processed: before, the shapes of keys and values are not known."""
     return not isinstance(state, AttentionState) or state.length_B is not None or state.length > 0

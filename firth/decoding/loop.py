@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.choice import DecodedRow, PendingChoice, Pick, RowChoice
+from firth.decoding.sampling.choice import DecodedRow, PendingChoice, Pick, Sampler
 from firth.decoding.sampling.draw import Draws
 from firth.decoding.sampling.rows import Spelled, TextSoFar
 
@@ -51,7 +51,7 @@ class Loop(Generic[AnyRow]):
     ) -> None:
         self.model, self.state, self.rows, self.steps, self._chosen_from = model, state, list(rows), 0, 0
         self._token_RT, self._device, self._pick = prompt_RT, prompt_RT.device, pick
-        self._choice = RowChoice(self.rows, self._device, pick)
+        self._choice = Sampler(self.rows, self._device, pick)
 
     @property
     def reads_text(self) -> bool:
@@ -84,7 +84,7 @@ class Loop(Generic[AnyRow]):
         for row in self.rows:
             row.drawn += self.steps - self._chosen_from  # type: ignore[misc]
         self._token_RT = self._token_RT[rows_A]
-        self._choice, self._chosen_from = RowChoice(self.rows, self._device, self._pick), self.steps
+        self._choice, self._chosen_from = Sampler(self.rows, self._device, self._pick), self.steps
 
     def _follow(self, token_R: Tensor) -> None:
         self._token_RT, self.steps = token_R.unsqueeze(1), self.steps + 1

@@ -108,7 +108,7 @@ class ElectraRun(RunningTextRun[Electra]):
         """The probability of each token of each text that it was replaced. Use it to find odd words."""
         refuse_one_text("replaced", texts)
         documents = [self._document(ids) for ids in self._encoder().encode(texts).ids]
-        before, behind = len(self.opening()), len(self.closing())
+        before, behind = len(self.start_ids()), len(self.end_ids())
         length_N = np.array([len(ids) for ids in documents], np.int64)
         found: dict[int, ReplacedTokens] = {}
         with inference(self.network) as device:
@@ -124,7 +124,7 @@ class ElectraRun(RunningTextRun[Electra]):
     def _document(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """A text as a document of its own, between two <eos> where the vocabulary has one. An imported tokenizer has put its
         special tokens around it already."""
-        around = self.opening()[:0] if self.tokenizer.begin or self.tokenizer.end else self.opening()
+        around = self.start_ids()[:0] if self.tokenizer.begin or self.tokenizer.end else self.start_ids()
         found = np.concatenate([around, ids, around]).astype(np.int64)
         refuse_longer(self.network, len(found))
         return found

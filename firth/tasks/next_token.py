@@ -179,16 +179,16 @@ class LanguageModelRun(Run[LanguageModel]):
         return found
 
     def score(self, texts: Sequence[str], progress: Progress = silent) -> list[TextScore]:
-        """log p of each text, as the start of a document or line (see `opening`)."""
+        """log p of each text, as the start of a document or line (see `start_ids`)."""
         return [self._score(text, progress) for text in texts]
 
     def _score(self, text: str, progress: Progress) -> TextScore:
-        ids = np.concatenate((self.opening(), self.ids(text)))
+        ids = np.concatenate((self.start_ids(), self.ids(text)))
         if len(ids) < 2:
             raise DataError(f"{text[:20]!r} leaves nothing to predict; expected at least two tokens")
         log_p = read_log_probabilities(self.network, ids, progress)
         total, tokens = math.fsum(log_p), len(log_p)
-        characters = len(text) if len(self.opening()) else len(text) - 1
+        characters = len(text) if len(self.start_ids()) else len(text) - 1
         bits = -total / math.log(2) / characters if self.tokenizer.lossless else None
         return TextScore(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
 
@@ -199,22 +199,22 @@ class LanguageModelRun(Run[LanguageModel]):
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The most probable tokens at each position of `text`, and the probability of the actual one; `.figure()`, `.text()`."""
         self._refuse("target", target)
-        ids = self._opened(text)
+        ids = self._ids_after_start(text)
         return predictions(of_text(self.network, ids), ids[1:], self.tokenizer.token, top)
 
     def flow(self, text: str) -> Flow:
         """How much of the gradient of the last token's loss reaches each earlier token; `.figure()`."""
         if self.quantised is not None:
             raise ConfigError("flow needs gradients, and quantised weights have none. Load the run without quantise.")
-        ids = self._opened(text)
+        ids = self._ids_after_start(text)
         refuse_longer(self.network, len(ids) - 1)
         return flow(self.network, ids, [self.tokenizer.token(int(id)) for id in ids])
 
-    def _opened(self, text: str) -> NDArray[np.int64]:
+    def _ids_after_start(self, text: str) -> NDArray[np.int64]:
         """As for `score`: after the end of another text."""
         if not text:
             raise DataError("the text is empty; give at least one token")
-        return np.concatenate((self.opening(), self.ids(text)))
+        return np.concatenate((self.start_ids(), self.ids(text)))
 
     @shows_progress
     def evaluate(
@@ -292,7 +292,7 @@ class LanguageModelRun(Run[LanguageModel]):
         return super().reading(text, target, context)
 
     def _reading(self, text: str) -> Reading:
-        return one_reading(self.network, self.tokenizer, self.begun(text), self._forward)
+        return one_reading(self.network, self.tokenizer, self.prefixed_ids(text), self._forward)
 
     def _forward(self, *tokens: Any) -> Any:
         return self.network.hidden(tokens[0])

@@ -244,15 +244,15 @@ class Run(ABC, Generic[N]):
         foreign = self.tokenizer.unknown is None and bool(self.tokenizer.unseen("\n"))
         return text.removesuffix("\n") if foreign else text
 
-    def begun(self, text: str) -> NDArray[np.int64]:
+    def prefixed_ids(self, text: str) -> NDArray[np.int64]:
         """The ids of `text` after the special tokens that an imported model expects before it, or after <start>."""
-        return np.concatenate((self.tokenizer.opening.astype(np.int64), self.ids(text)))
+        return np.concatenate((self.tokenizer.prefix_ids.astype(np.int64), self.ids(text)))
 
-    def opening(self) -> NDArray[np.int64]:
+    def start_ids(self) -> NDArray[np.int64]:
         """What precedes the first token of a text: the special tokens of an imported model, <start>, <eos>, or a newline; nothing
         where the vocabulary has none of them."""
-        if len(self.tokenizer.opening):
-            return self.tokenizer.opening.astype(np.int64)
+        if len(self.tokenizer.prefix_ids):
+            return self.tokenizer.prefix_ids.astype(np.int64)
         return self._between()
 
     def _between(self) -> NDArray[np.int64]:
@@ -263,7 +263,7 @@ class Run(ABC, Generic[N]):
             return self.tokenizer.encode("\n").astype(np.int64)
         return np.zeros(0, dtype=np.int64)
 
-    def closing(self) -> NDArray[np.int64]:
+    def end_ids(self) -> NDArray[np.int64]:
         """What follows the last token of a whole text: the special tokens of an imported model, <eos>, or a newline."""
         tokenizer = self.tokenizer
         if tokenizer.kind == "imported" and (tokenizer.begin or tokenizer.end):
@@ -271,9 +271,9 @@ class Run(ABC, Generic[N]):
         return self._between()
 
     def prompt_ids(self, prompt: str) -> NDArray[np.int64]:
-        """The tokens that a generated text continues: those of the prompt, or of an `opening`, with which every prompt of an
+        """The tokens that a generated text continues: those of the prompt, or of `start_ids`, with which every prompt of an
         imported model begins."""
-        ids = self.begun(prompt) if prompt else self.opening()
+        ids = self.prefixed_ids(prompt) if prompt else self.start_ids()
         if not len(ids):
             raise DataError("the prompt is empty, and the vocabulary has neither <eos> nor a newline. Give a prompt.")
         return ids

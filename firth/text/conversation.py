@@ -88,8 +88,8 @@ class ChatFormat:
 
     def prompt(self, messages: Sequence[Message]) -> Ids:
         """The conversation so far and <assistant>, which the next answer continues."""
-        opening = np.array([self._marker_of["assistant"]], self.tokenizer.dtype)
-        return np.concatenate([*(self._message(message) for message in messages), opening])
+        assistant_marker = np.array([self._marker_of["assistant"]], self.tokenizer.dtype)
+        return np.concatenate([*(self._message(message) for message in messages), assistant_marker])
 
     def fitted(self, messages: Sequence[Message], room: int) -> Sequence[Message]:
         """The messages whose prompt has at most `room` tokens: the oldest rounds are dropped, but not the system's message."""

@@ -97,19 +97,19 @@ def _call(value: Any) -> ParsedCall | None:
 
 
 class CallFormat(NamedTuple):
-    """`opening` is where calls begin, "" where they are the whole answer; `closing` is where they end, "" for the end of the
-    text. `reads` finds the calls between them; None if there is anything else."""
+    """Calls stand between `begin_marker` ("" if they are the whole answer) and `end_marker` ("" for the end of the text). `reads`
+    finds the calls between them; None if there is anything else."""
 
     label: str
-    opening: str
-    closing: str = ""
+    begin_marker: str
+    end_marker: str = ""
     reads: Callable[[str, Schemas], list[ParsedCall] | None] = _json_calls
     also: tuple[str, ...] = ()  # further strings that may be special tokens
     dropped: tuple[str, ...] = ()  # special tokens without a meaning of their own, which are dropped
 
     @property
     def markers(self) -> tuple[str, ...]:
-        return tuple(marker for marker in (self.opening, self.closing, *self.also) if marker)
+        return tuple(marker for marker in (self.begin_marker, self.end_marker, *self.also) if marker)
 
     def calls(self, inside: str, schemas: Schemas) -> list[ParsedCall] | None:
         for marker in self.dropped:
@@ -161,38 +161,38 @@ class CallReader:
 
     def _opened(self) -> tuple[str, list[ParsedCall]] | None:
         """The text before the next call."""
-        opening, held = self._format.opening, self._held
-        if opening:
-            begin = held.find(opening)
+        begin_marker, held = self._format.begin_marker, self._held
+        if begin_marker:
+            begin = held.find(begin_marker)
         else:  # the whole answer
             begin = 0 if not self._said and held.lstrip().startswith(("{", "[", *self._format.also)) else -1
         if begin < 0:
             return None
-        self._held, self._inside = held[begin + len(opening) :], True
+        self._held, self._inside = held[begin + len(begin_marker) :], True
         text = held[:begin].rstrip()
         self._space = held[len(text) : begin]
         return text, []
 
     def _closed(self) -> tuple[str, list[ParsedCall]] | None:
         """The finished call."""
-        closing = self._format.closing
-        if not closing or (end := self._held.find(closing)) < 0:
+        end_marker = self._format.end_marker
+        if not end_marker or (end := self._held.find(end_marker)) < 0:
             return None
-        inside, self._held, self._inside = self._held[:end], self._held[end + len(closing) :], False
-        return self._decided(inside, closing)
+        inside, self._held, self._inside = self._held[:end], self._held[end + len(end_marker) :], False
+        return self._decided(inside, end_marker)
 
-    def _decided(self, inside: str, closing: str) -> tuple[str, list[ParsedCall]]:
+    def _decided(self, inside: str, end_marker: str) -> tuple[str, list[ParsedCall]]:
         calls = self._format.calls(inside, self._functions)
         if not calls or any(call.name not in self._functions for call in calls):
-            return self._space + self._format.opening + inside + closing, []
+            return self._space + self._format.begin_marker + inside + end_marker, []
         kept = calls if self._most is None else calls[: self._most - self.found]
         self.found += len(kept)
         return "", kept
 
     def _certain(self) -> int:
         """How much of the held text is certainly text: neither the beginning of an opening nor white space before one."""
-        if not self._format.opening and self._said:
+        if not self._format.begin_marker and self._said:
             return len(self._held)
-        openings = (self._format.opening,) if self._format.opening else self._format.also
-        begun = max((n for one in openings for n in range(1, len(one)) if self._held.endswith(one[:n])), default=0)
-        return len(self._held[: len(self._held) - begun].rstrip())
+        begin_markers = (self._format.begin_marker,) if self._format.begin_marker else self._format.also
+        partial = max((n for one in begin_markers for n in range(1, len(one)) if self._held.endswith(one[:n])), default=0)
+        return len(self._held[: len(self._held) - partial].rstrip())

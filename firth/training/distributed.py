@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from firth import meeting
+from firth import rendezvous
 from firth.errors import ConfigError, FirthError, RunError, option
 from firth.training.config import TrainingConfig
 
@@ -58,7 +58,7 @@ def is_first() -> bool:
 
 def restarted() -> bool:
     """Whether torchrun has started the processes anew after a failure; training then continues from the last checkpoint."""
-    known = ranks().world > 1 and dist.distributed_c10d._get_default_store().check([meeting.RESTARTED])
+    known = ranks().world > 1 and dist.distributed_c10d._get_default_store().check([rendezvous.RESTARTED])
     return known or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
@@ -89,7 +89,7 @@ def _initialise(config: TrainingConfig) -> None:
     # gloo also on GPUs: for numbers that Python reads, which then wait for no kernel
     backends, seconds = "cpu:gloo,cuda:nccl" if cuda else "gloo", config.timeout
     try:
-        meeting.join(backends, timedelta(seconds=seconds))
+        rendezvous.join(backends, timedelta(seconds=seconds))
     except RuntimeError as error:
         if not _is_about_others(error):
             raise

@@ -45,7 +45,7 @@ class Team:
             return cls()
         import torch.distributed as dist
 
-        from firth.meeting import join
+        from firth.rendezvous import join
 
         if not dist.is_initialized():
             join("gloo", dist.default_pg_timeout)

@@ -108,7 +108,7 @@ def _print_instead_of_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     def serve(models: Any, listener: Any, *, limits: Any, keys: Any, drain: float, processes: int = 1, **named: Any) -> None:
         print("serve", limits, bool(keys), drain, processes)
 
-    def lab(library: Any, listener: Any, address: str, token: str, *, opening: bool) -> None:
+    def lab(library: Any, listener: Any, address: str, token: str, *, open_browser: bool) -> None:
         listener.close()
         print(library.runs, library.vectors, library.corpora, address.partition("?")[0])
 

@@ -92,7 +92,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
 
     libraries: Served = []
     monkeypatch.setattr(
-        verb, "_serve", lambda library, listener, address, token, opening: (libraries.append(library), listener.close())
+        verb, "_serve", lambda library, listener, address, token, open_browser: (libraries.append(library), listener.close())
     )
     return libraries
 

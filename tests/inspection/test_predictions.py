@@ -36,7 +36,7 @@ def distributions(model: Run[Any], ids: Any) -> list[Any]:
 def test_each_position_is_the_softmax_of_the_logits_of_its_prefix(run: str, request: pytest.FixtureRequest) -> None:
     model = load(request.getfixturevalue(run))
     found = model.predictions(TEXT, top=3)
-    ids = np.concatenate((model.opening(), model.ids(TEXT)))
+    ids = np.concatenate((model.start_ids(), model.ids(TEXT)))
     assert found.tokens == tuple(model.tokenizer.token(int(id)) for id in ids[1:])
     truth = distributions(model, ids)
     for n, (p, came) in enumerate(zip(truth, ids[1:], strict=False)):

@@ -17,7 +17,7 @@ def test_a_walk_through_gpt2_ends_in_the_logits_of_transformers(tmp_path: Path) 
     run = load(saved(tmp_path / "gpt2", foreign))
     found = run.walk(PROMPT)
     with torch.no_grad():
-        truth = foreign(torch.from_numpy(run.begun(PROMPT))[None], output_hidden_states=True)
+        truth = foreign(torch.from_numpy(run.prefixed_ids(PROMPT))[None], output_hidden_states=True)
     torch.testing.assert_close(
         found.logits_TV[:, : run.tokenizer.vocab], truth.logits[0][:, : run.tokenizer.vocab], rtol=0, atol=1e-4
     )

@@ -101,7 +101,7 @@ def test_best_of_returns_the_text_with_the_highest_probability_per_token(client:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_echoed_logprobs_are_those_of_score(client: openai.OpenAI, served: Served, streamed: bool) -> None:
     run, text = run_of(served, "transformer"), "the list is empty."
-    ids = np.concatenate((run.opening(), run.ids(text))).tolist()
+    ids = np.concatenate((run.start_ids(), run.ids(text))).tolist()
     made = client.completions.create(
         model="transformer", prompt=ids, max_tokens=3, logprobs=2, echo=True, temperature=0, stream=streamed
     )

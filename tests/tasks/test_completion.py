@@ -253,7 +253,7 @@ def test_a_vocabulary_without_a_start_gives_every_first_token_the_same_probabili
     }
     with tempfile.TemporaryDirectory() as folder:
         model = load(train_recipe(compose(table), Path(folder) / "run").path)
-    assert not len(model.opening())
+    assert not len(model.start_ids())
     found = {c.filler: c for c in model.complete("__lo", ["he", "ol", "e"])}
     for filler, one in found.items():
         inside = model.score([filler])[0].log_probability if len(filler) > 1 else 0.0

@@ -136,7 +136,7 @@ def by_hand(model: Run[Any], ids: list[int]) -> float:
 @every_run
 def test_a_score_is_the_sum_of_log_softmax(run: Path) -> None:
     model, text = load(run), "the list is"
-    ids = [*model.opening().tolist(), *model.tokenizer.encode(text).tolist()]
+    ids = [*model.start_ids().tolist(), *model.tokenizer.encode(text).tolist()]
     score = model.score([text])[0]
     assert score.tokens == len(ids) - 1 == len(model.tokenizer.encode(text))  # all of the text: a line end stands before it
     assert score.log_probability == pytest.approx(by_hand(model, ids), rel=1e-5)
@@ -190,7 +190,7 @@ def test_a_transformer_reads_a_long_text_in_windows_that_overlap_by_half(transfo
 def test_one_character_has_nothing_to_predict_where_nothing_stands_before_it(tmp_path: Path) -> None:
     table = recipe_table(steps=1, context=4, batch=1) | {"data": {"text": "hello", "valid": 0.0}}
     model = load(train_recipe(compose(table), tmp_path / "run").path)
-    assert len(model.opening()) == 0
+    assert len(model.start_ids()) == 0
     assert model.score(["hell"])[0].tokens == 3
     with pytest.raises(DataError, match=r"'h' leaves nothing to predict; expected at least two tokens"):
         model.score(["h"])

@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_the_vocabulary_has_a_start_token(run: Any) -> None:
     assert [run.tokenizer.token(id) for id in range(run.tokenizer.vocab)] == ["a", "b", "<start>"]
-    assert run.opening().tolist() == [2]
+    assert run.start_ids().tolist() == [2]
 
 
 def test_the_score_is_the_sum_over_all_characters(run: Any) -> None:
@@ -117,7 +117,7 @@ def test_a_new_run_over_one_text_has_a_start_token_and_keeps_it(tmp_path: Path) 
         train_recipe(compose({**TABLE, "tokenizer": {"start": False}}), tmp_path / "run", resume=True)
     further = compose({**TABLE, "tokenizer": {}, "training": {**TABLE["training"], "steps": 2, "init": str(folder.path)}})
     tuned: Any = firth.load(train_recipe(further, tmp_path / "tuned").path, "cpu")
-    assert tuned.opening().tolist() == [2]
+    assert tuned.start_ids().tolist() == [2]
     bpe = {**TABLE, "tokenizer": {"kind": "bpe"}, "training": {"init": str(folder.path)}}
     with pytest.raises(ConfigError, match=r"tokenizer\.kind is 'char' there and 'bpe' here"):
         train_recipe(compose(bpe), tmp_path / "other")

@@ -232,7 +232,7 @@ def test_processes_that_do_not_find_each_other_are_one_line(monkeypatch: pytest.
         def initialise(*_: Any, **__: Any) -> None:
             raise RuntimeError(message)
 
-        monkeypatch.setattr(distributed.meeting, "join", initialise)
+        monkeypatch.setattr(distributed.rendezvous, "join", initialise)
         distributed._initialise(TrainingConfig(device="cpu", timeout=7))
 
     monkeypatch.setenv("RANK", "1")

@@ -38,8 +38,8 @@ class JsonSchema(Constraint):
 def _grammar(schema: dict[str, Any], spelled: Spelled) -> str:
     spelling = spelled.spelling
     lacking = [] if spelling.texts is None else spelling.lacks([*_NEEDED, *_literals(schema)])
-    if spelling.closing or lacking:
-        why = "tokens that are whole words" if spelling.closing else f"no {' '.join(lacking[:10])}"
+    if spelling.suffix or lacking:
+        why = "tokens that are whole words" if spelling.suffix else f"no {' '.join(lacking[:10])}"
         raise ConfigError(f"json_schema needs a vocabulary that can spell JSON, but this one has {why}. Use regex instead.")
     space = '" "? ' if spelled.begins and spelling.drops_space else ""
     return f"start: {space}json\njson: %json {json.dumps({**schema, 'x-guidance': _SPACING})}\n"

@@ -94,14 +94,14 @@ class _InWork:
     job: Job
     deliver: Deliver
     ends: float  # when its time is over
-    begun: bool = False  # it has delivered something
+    started: bool = False  # it has delivered something
     again: bool = False  # it was given to a second engine; it may be what ends them
     cancelled: bool = False
 
     @property
     def may_wait(self) -> bool:
         """Whether the next engine can have it as if there had been no other."""
-        return not (self.begun or self.again or self.cancelled)
+        return not (self.started or self.again or self.cancelled)
 
 
 class ProcessTicket:
@@ -242,7 +242,7 @@ class EngineClient(ABC):
             one = self._jobs.get(number)
             if one is None:
                 return
-            one.begun = True
+            one.started = True
             if isinstance(last := events[-1], Finished):
                 del self._jobs[number]
                 self._counts.end(len(self._jobs), last.reason == "lost")

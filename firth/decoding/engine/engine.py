@@ -34,7 +34,7 @@ from firth.decoding.engine.jobs import (
 from firth.decoding.engine.row_memory import RowMemory
 from firth.decoding.engine.stream import Stream
 from firth.decoding.loop import Loop
-from firth.decoding.sampling.choice import PendingChoice, RowChoice
+from firth.decoding.sampling.choice import PendingChoice, Sampler
 from firth.decoding.sampling.rows import Spelled, TextSoFar
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
@@ -280,7 +280,7 @@ class Engine:
         return known
 
     def _begin_writing(self, streams: list[Stream], logits_BV: Tensor) -> None:
-        chosen = RowChoice(streams, self._device).choose(logits_BV)
+        chosen = Sampler(streams, self._device).choose(logits_BV)
         for stream, id, log_p, share, top in chosen.of(streams):
             before = stream.written
             reason = stream.write(id, log_p, share, top) if stream.job.continues else "length"

@@ -29,7 +29,7 @@ from firth.errors import FirthError
 from firth.text import Tokenizer
 
 READY = "ready"
-_PACE = 0.0004  # seconds per job between two messages to a client, as in serving/http/post.py
+_PACE = 0.0004  # seconds per job between two messages to a client, as in serving/http/dispatcher.py
 _PATIENCE = 2.0  # seconds
 _FACTS = 0.05  # seconds between two messages that have nothing but facts
 

@@ -117,7 +117,7 @@ class Chosen:
 class PendingChoice:
     """A choice that a GPU may still be making: the tokens, for the next step there, and all else once it is read."""
 
-    def __init__(self, choice: RowChoice, token_n: Tensor, found_nk: Tensor) -> None:
+    def __init__(self, choice: Sampler, token_n: Tensor, found_nk: Tensor) -> None:
         self.token_n, self._choice, self._found_nk, self._made = token_n, choice, found_nk, None
         if found_nk.is_cuda:
             self._found_nk = torch.empty_like(found_nk, device="cpu", pin_memory=True).copy_(found_nk, non_blocking=True)
@@ -164,7 +164,7 @@ class _Group:
         return self._u_KA[at]
 
 
-class RowChoice:
+class Sampler:
     """The settings of a batch's rows as tensors; to be made again when the rows change. `pick`: choice.pick, for rows with the
     same settings, where a GPU has recorded it."""
 

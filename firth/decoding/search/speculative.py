@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.generate import EndlessText, WindowState, begun
+from firth.decoding.generate import EndlessText, WindowState, has_read
 from firth.decoding.graphs.captured import Captured, can_capture, lend, room_for
 from firth.decoding.prefill import prefill
 from firth.decoding.sampling.choice import penalised, probabilities
@@ -145,7 +145,7 @@ class _Target:
     def _is_roomy(self, captured: Captured) -> bool:
         """Whether the state has a fixed size, with room for the proposals; it gets it if it can."""
         limit = self.model.context
-        if limit is None or not captured.can_start or not begun(self.state):
+        if limit is None or not captured.can_start or not has_read(self.state):
             return False
         room = room_for(min(len(self.held) + 2 * MOST, limit), limit)
         if room > self.capacity:
@@ -209,8 +209,8 @@ class _Draft:
     def _read(self, tokens: list[int] | Tensor) -> Tensor:
         """The logits after the last of them. The target may write ids that a smaller embedding lacks, see _fitted."""
         token_1T = torch.as_tensor(tokens, device=self.device).clamp(max=self.endless.model.vocab - 1).unsqueeze(0)
-        begun = bool(self.states or self.state.length)
-        for part_1T in token_1T.split(1, dim=1) if self.endless.captured and begun else (token_1T,):  # type: ignore[no-untyped-call]
+        started = bool(self.states or self.state.length)
+        for part_1T in token_1T.split(1, dim=1) if self.endless.captured and started else (token_1T,):  # type: ignore[no-untyped-call]
             logits_11V, self.state = self.endless.step(part_1T, self.state)
         return logits_11V
 

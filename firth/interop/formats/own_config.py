@@ -36,7 +36,7 @@ def own_config(run: Outgoing) -> dict[str, Any]:
         "source_vocab": run.source_tokenizer.vocab,
         "context": run.network.context,
         "labels": list(run.labels),
-        "opening_ids": [int(id) for id in run.tokenizer.opening],
+        "opening_ids": [int(id) for id in run.tokenizer.prefix_ids],
         "eos_id": run.tokenizer.eos,
         "model": run.recipe["model"],
         "decoding": run.recipe["decoding"],

@@ -34,7 +34,7 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     if offer.functions and body.logprobs:
         raise wrong("logprobs", '"logprobs" cannot be combined with "tools". Remove one of them.')
     found = await prompt(service, model, body.messages, offer, tokens, "messages")
-    writing = Writing(model, await texts_of(service, model, body, found, (config, stops)), service.post)
+    writing = Writing(model, await texts_of(service, model, body, found, (config, stops)), service.dispatcher)
     return await respond(service, request, writing, _ChatResponse(model, body, found), stream=body.stream)
 
 
@@ -80,7 +80,7 @@ class _ChatResponse:
 
     async def chunks(self, writing: Writing, service: Service) -> Any:
         options = self.body.stream_options
-        opening = [
+        first_choices = [
             f'{{"index": {number}, "delta": {{"role": "assistant", "content": ""}}, "logprobs": null, "finish_reason": null}}'
             for number in range(self.body.n)
         ]
@@ -88,7 +88,7 @@ class _ChatResponse:
         usage = options is not None and options.include_usage
         calls = self.prompt.reader() is not None
         chunks = tool_answers.ToolChunks(head, self.prompt, usage=usage) if calls else Chunks(head, self._spell, usage=usage)
-        async for chunk in chunks.of(writing, self.prompt_tokens, opening):
+        async for chunk in chunks.of(writing, self.prompt_tokens, first_choices):
             yield chunk
         service.metrics.first_token(self.model.name, writing.first_token or 0.0)
 

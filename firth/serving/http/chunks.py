@@ -18,9 +18,9 @@ class Chunks:
         self._tail = '], "usage": null}\n\n' if usage else "]}\n\n"
         self._spell, self._usage = spell, usage
 
-    async def of(self, writing: Writing, prompt_tokens: int, opening: Iterable[str] = ()) -> AsyncIterator[bytes]:
-        """`opening`: choices that come before the first piece."""
-        if first := "".join(self.chunk(choice) for choice in opening):
+    async def of(self, writing: Writing, prompt_tokens: int, first_choices: Iterable[str] = ()) -> AsyncIterator[bytes]:
+        """`first_choices`: choices that come before the first piece."""
+        if first := "".join(self.chunk(choice) for choice in first_choices):
             yield first.encode()
         async for pieces in writing.pieces():
             if waiting := "".join(self.spelled(piece) for piece in pieces if _says_something(piece)):

@@ -58,7 +58,7 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
             texts.append(
                 ResponseText(number, job, model.run.tokenizer, before, stops, with_logprobs, ends if with_logprobs else ())
             )
-    writing = Writing(model, texts, service.post)
+    writing = Writing(model, texts, service.dispatcher)
     return await respond(service, request, writing, _CompletionResponse(model, body, prompts, each), stream=body.stream)
 
 
@@ -103,20 +103,20 @@ class _CompletionResponse:
 
     async def chunks(self, writing: Writing, service: Service) -> Any:
         options = self.body.stream_options
-        begun: set[int] = set()
+        started: set[int] = set()
 
         def spell(piece: TextDelta) -> str:
             text = writing.texts[piece.number]
             logprobs, echoed = "null", self._echoed(text)
             if self.body.logprobs is not None:
                 found = probabilities.for_completions(self.tokenizer, piece.tokens, len(echoed))
-                if piece.number not in begun:
+                if piece.number not in started:
                     scored = probabilities.prompt_tokens(self.tokenizer, text.scored)
                     of_prompt = probabilities.for_completions(self.tokenizer, scored)
                     found = {name: of_prompt[name] + found[name] for name in found}
                 logprobs = json.dumps(found, ensure_ascii=False)
-            content = json.dumps(piece.text if piece.number in begun else echoed + piece.text, ensure_ascii=False)
-            begun.add(piece.number)
+            content = json.dumps(piece.text if piece.number in started else echoed + piece.text, ensure_ascii=False)
+            started.add(piece.number)
             finish = "null" if piece.finish is None else f'"{piece.finish}"'
             return f'{{"index": {piece.number}, "text": {content}, "logprobs": {logprobs}, "finish_reason": {finish}}}'
 

@@ -42,7 +42,7 @@ class Relay:
             problem = ApiError(503, "the server is shutting down. Try again in a moment.", code="shutting_down")
         else:
             return
-        if not relayed.begun:
+        if not relayed.started:
             await problem.response()(scope, receive, send)
 
 
@@ -54,7 +54,7 @@ class _Relayed:
         self._scope, self._receive, self._send = scope, receive, send
         self._names = {name for name, _ in scope["headers"]}
         self._http, self._asked = h11.Connection(h11.CLIENT), asyncio.Event()
-        self.begun = False
+        self.started = False
 
     async def run(self, address: str) -> None:
         request = self._http.send(self._request()) or b""
@@ -103,7 +103,7 @@ class _Relayed:
                 case h11.InformationalResponse():
                     self._asked.set()
                 case h11.Response(status_code=status, headers=headers):
-                    self.begun = True
+                    self.started = True
                     kept = [(name, value) for name, value in headers if name not in _HOP and name != b"transfer-encoding"]
                     await self._send({"type": "http.response.start", "status": status, "headers": kept})
                 case h11.Data(data=data):

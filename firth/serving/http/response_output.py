@@ -65,8 +65,8 @@ class Output:
         item = {"id": new_id("fc"), "type": "function_call", "call_id": call_id(), "name": call.name, "arguments": arguments}
         item["status"] = "completed"
         self.items.append(item)
-        begun = {**item, "arguments": "", "status": "in_progress"}
-        yield {"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": begun}
+        started = {**item, "arguments": "", "status": "in_progress"}
+        yield {"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": started}
         yield {"type": "response.function_call_arguments.delta", **self._place(), "delta": arguments}
         yield {"type": "response.function_call_arguments.done", **self._place(), "name": call.name, "arguments": arguments}
         yield {"type": "response.output_item.done", "output_index": len(self.items) - 1, "item": {**item}}

@@ -27,7 +27,7 @@ async def answer(service: Service, body: ResponseBody, request: Request) -> Resp
     config, stops = service.decoding(model, chat, tokens, "max_output_tokens")
     offer = Offer.of([tool.function for tool in chat.tools], chat.tool_choice, chat.parallel_tool_calls)
     found = await prompt(service, model, chat.messages, offer, tokens, "input")
-    writing = Writing(model, await texts_of(service, model, chat, found, (config, stops)), service.post)
+    writing = Writing(model, await texts_of(service, model, chat, found, (config, stops)), service.dispatcher)
     return await respond(service, request, writing, _Response(model, body, found, config), stream=body.stream, end=b"")
 
 
@@ -52,8 +52,8 @@ class _Response:
             number += 1
             return f"event: {event['type']}\ndata: {data}\n\n"
 
-        opening = ("response.created", "response.in_progress")
-        yield "".join(spelled({"type": kind, "response": self._response("in_progress")}) for kind in opening).encode()
+        first_events = ("response.created", "response.in_progress")
+        yield "".join(spelled({"type": kind, "response": self._response("in_progress")}) for kind in first_events).encode()
         async for pieces in writing.pieces():
             if events := "".join(spelled(event) for piece in pieces for event in self._output.read(piece)):
                 yield events.encode()

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from firth.decoding.config import CONSTRAINING, DecodingConfig
 from firth.decoding.sampling.rows import TextSoFar as DecodedText
 from firth.errors import ConfigError
+from firth.serving.http.dispatcher import Dispatcher
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Counting
 from firth.serving.http.models import Models, ServedModel
-from firth.serving.http.post import Post
 from firth.serving.http.schemas import SAMPLING, Generation
 from firth.serving.http.validation import stops_of
 from firth.tasks.abilities.drafting import spelled_after
@@ -36,7 +36,7 @@ class Service:
     models: Models
     limits: Limits
     metrics: Counting
-    post: Post = field(default_factory=Post)
+    dispatcher: Dispatcher = field(default_factory=Dispatcher)
 
     def decoding(self, model: ServedModel, body: Generation, tokens: int, name: str) -> tuple[DecodingConfig, tuple[str, ...]]:
         """How a text of at most `tokens` tokens is written, and the strings that end it. `name`: the parameter of `tokens`."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from firth.serving.http.dispatcher import InboxClosed
 from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import CLIENT_LEFT, log_failure
-from firth.serving.http.post import InboxClosed
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -61,12 +61,12 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         """The response begins with its first chunk: what fails before it has a status of its own."""
-        begun = False
+        started = False
         try:
             async with asyncio.timeout(self.seconds):
                 async for chunk in self.chunks:
-                    if not begun:
-                        begun = True
+                    if not started:
+                        started = True
                         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": self.end})
@@ -75,7 +75,7 @@ class EventStream(Response):
         except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
                 return  # the client left
-            if not begun:
+            if not started:
                 raise
             await self._say(error, send)
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from firth.decoding.engine.jobs import EngineRestarts, Event, Finished, GeneratedToken, Job
+from firth.serving.http.dispatcher import Dispatcher
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
-from firth.serving.http.post import Post
 from firth.serving.http.spelling import Speller
 from firth.tasks.abilities.stop_strings import StopStrings
 from firth.text import Tokenizer
@@ -127,15 +127,15 @@ class ResponseText:
 class Writing:
     """The texts of one request. They are submitted together, or refused together; `cancel` frees what is still at work."""
 
-    def __init__(self, model: ServedModel, texts: list[ResponseText], post: Post) -> None:
+    def __init__(self, model: ServedModel, texts: list[ResponseText], dispatcher: Dispatcher) -> None:
         self.model, self.texts = model, texts
         self.first_token: float | None = None  # seconds
-        self._inbox = post.inbox()
+        self._inbox = dispatcher.inbox()
         self._began = time.perf_counter()
         engine = model.writer()
         try:
             for text in texts:
-                text.ticket = engine.submit(text.job, partial(post.put, self._inbox, text.number))
+                text.ticket = engine.submit(text.job, partial(dispatcher.put, self._inbox, text.number))
         except Exception:
             self.cancel()
             raise

@@ -58,7 +58,7 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
         raise DataError(f"the list of candidates is empty. Give some: {_CANDIDATES}.")
     if candidates is not None and model.tokenizer.unknown is not None:
         _refuse_unknown(model, [filler + tail for filler in fillers])
-    first = 0.0 if stem or len(model.opening()) else -math.log(model.tokenizer.vocab)
+    first = 0.0 if stem or len(model.start_ids()) else -math.log(model.tokenizer.vocab)
     whole = [first + _log_p(model, left + filler + right) for filler in fillers]
     before = _log_p(model, stem)
     to_blank = [first + _log_p(model, left + filler + tail) - before for filler in fillers]
@@ -78,14 +78,14 @@ def _refuse_unknown(model: LanguageRun, fillers: Sequence[str]) -> None:
 
 
 def _log_p(model: LanguageRun, text: str) -> float:
-    ids = np.concatenate((model.opening(), model.ids(text)))
+    ids = np.concatenate((model.start_ids(), model.ids(text)))
     return math.fsum(read_log_probabilities(model.network, ids))
 
 
 def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[str]:
     """Whole words, most probable first."""
     context = model.network.context
-    prompt = np.concatenate((model.opening(), model.ids(stem)))
+    prompt = np.concatenate((model.start_ids(), model.ids(stem)))
     words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _SpelledWord(model)
     if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
         words = _AnyToken(model)
@@ -103,7 +103,7 @@ def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
     """The most probable words at the start of a text, if every first token is equally probable."""
     found: dict[str, float] = {}
     for first_B in torch.split(words.begins_V.nonzero()[:, 0], _ROWS):
-        start = _State(words.model.network.start(len(first_B)), begun=True)
+        start = _State(words.model.network.start(len(first_B)), started=True)
         limits = [steps - 1] * len(first_B)
         rows = beam(words, start, first_B.unsqueeze(1), _by_log_p(_NARROW), limits=limits, end=words.end)
         for first, hypotheses in zip(first_B.tolist(), rows, strict=True):
@@ -120,10 +120,10 @@ def _by_log_p(beam: int) -> DecodingConfig:
 @dataclass(frozen=True)
 class _State:
     inner: Any
-    begun: bool  # whether the first token of the word has been written
+    started: bool  # whether the first token of the word has been written
 
     def select(self, rows: Tensor) -> _State:
-        return _State(self.inner.select(rows), self.begun)
+        return _State(self.inner.select(rows), self.started)
 
 
 class _Words:
@@ -140,14 +140,14 @@ class _Words:
         return mask_V.to(self.model.device)
 
     def start(self, batch: int) -> _State:
-        return _State(self.model.network.start(batch), begun=False)
+        return _State(self.model.network.start(batch), started=False)
 
     def step(self, token_BT: Tensor, state: _State) -> tuple[Tensor, _State]:
         logits_BTV, inner = self.model.network.step(token_BT, state.inner)
         log_p_BV = torch.log_softmax(logits_BTV[:, -1].float(), -1)
-        word_BV = log_p_BV.masked_fill(~(self.continues_V if state.begun else self.begins_V), -math.inf)
-        end_BV = log_p_BV.masked_fill(~self.ends_V if state.begun else torch.ones_like(self.ends_V), -math.inf)
-        return torch.cat((word_BV, end_BV.logsumexp(-1, keepdim=True)), dim=-1).unsqueeze(1), _State(inner, begun=True)
+        word_BV = log_p_BV.masked_fill(~(self.continues_V if state.started else self.begins_V), -math.inf)
+        end_BV = log_p_BV.masked_fill(~self.ends_V if state.started else torch.ones_like(self.ends_V), -math.inf)
+        return torch.cat((word_BV, end_BV.logsumexp(-1, keepdim=True)), dim=-1).unsqueeze(1), _State(inner, started=True)
 
     def text(self, tokens: tuple[int, ...]) -> str:
         """The word, or "" if the tokens do not form one."""

@@ -47,11 +47,11 @@ def fill(model: MaskedRun, text: str, candidates: Sequence[str] | None, proposal
 def masked_parts(model: MaskedRun, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
     """The text as a document of its own with <mask> for each blank, and the positions of those. A space before a blank belongs
     to its filler, as in completion.py."""
-    opening, closing, mask = model.opening(), model.closing(), np.array([model.tokenizer.vocab])
-    pieces = [opening]
+    start_ids, end_ids, mask = model.start_ids(), model.end_ids(), np.array([model.tokenizer.vocab])
+    pieces = [start_ids]
     for part in parts[:-1]:
         pieces += [_ids(model, part if model.tokenizer.kind == "char" else part.rstrip(" ")), mask]
-    token_T = np.concatenate([*pieces, _ids(model, parts[-1]), closing]).astype(np.int64)
+    token_T = np.concatenate([*pieces, _ids(model, parts[-1]), end_ids]).astype(np.int64)
     return token_T, np.flatnonzero(token_T == model.tokenizer.vocab).tolist()
 
 

@@ -66,10 +66,10 @@ class Next:
 
 def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig, top: int = 12) -> Next:
     """The `top` most probable tokens after `prompt` and the ids in `written`."""
-    network, opening = model.network, _opening(model, prompt)
+    network, prompt_ids = model.network, _prompt_ids(model, prompt)
     _refuse_strange(model, written)
     _refuse_alone(config)
-    held = _held(opening, written, network.context)
+    held = _held(prompt_ids, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
     with torch.inference_mode():
         x_1Td, _ = network.hidden(torch.tensor([held], device=model.device), network.start(1))
@@ -77,7 +77,7 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
     log_p_nV = torch.log_softmax(logits_nV, -1)
     of_written = [float(log_p_nV[n, id].exp()) for n, id in enumerate(written[len(written) - kept :])]
     p_V = log_p_nV[-1].exp()
-    logits_1V = penalised(logits_nV[-1:], config, torch.tensor([[*opening, *written]]))
+    logits_1V = penalised(logits_nV[-1:], config, torch.tensor([[*prompt_ids, *written]]))
     share_V = probabilities(logits_1V, config)[0]
     chosen = torch.sort(p_V, descending=True, stable=True).indices[: max(1, top)].tolist()
 
@@ -86,7 +86,7 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
 
     return Next(
         tokens=tuple(model.tokenizer.token(id) for id in written),
-        pieces=_pieces(model, opening, written),
+        pieces=_pieces(model, prompt_ids, written),
         probabilities=(*(None for _ in range(len(written) - kept)), *of_written),
         candidates=tuple(map(candidate, chosen)),
         entropy=_bits(p_V),
@@ -100,14 +100,14 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
     """Sampled ids after `prompt` and `written`, until <eos>, the last token of a stop string, or config.tokens of them."""
     _refuse_strange(model, written)
     _refuse_alone(config)
-    opening = _opening(model, prompt)
-    held_1T = torch.tensor([_held(opening, written, model.network.context)], device=model.device)
-    row = TextRow.of(config, 0, [*opening, *written], drawn=len(written))
+    prompt_ids = _prompt_ids(model, prompt)
+    held_1T = torch.tensor([_held(prompt_ids, written, model.network.context)], device=model.device)
+    row = TextRow.of(config, 0, [*prompt_ids, *written], drawn=len(written))
     told = list(written)
     for token_1 in resumed(model.network, held_1T, [row]):
         told.append(int(token_1))
         yield told[-1]
-        if ends(model, told[-1]) or (config.stop and _stopped(model, opening, told, config.stop)):
+        if ends(model, told[-1]) or (config.stop and _stopped(model, prompt_ids, told, config.stop)):
             return
 
 
@@ -116,17 +116,17 @@ def ends(model: LanguageRun, id: int) -> bool:
     return id in end_tokens(model)
 
 
-def _stopped(model: LanguageRun, opening: Sequence[int], written: Sequence[int], stops: Sequence[str]) -> bool:
-    return stop_at(spelled(model, opening, written), stops) is not None
+def _stopped(model: LanguageRun, prompt_ids: Sequence[int], written: Sequence[int], stops: Sequence[str]) -> bool:
+    return stop_at(spelled(model, prompt_ids, written), stops) is not None
 
 
-def _pieces(model: LanguageRun, opening: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
+def _pieces(model: LanguageRun, prompt_ids: Sequence[int], written: Sequence[int]) -> tuple[str, ...]:
     over = len(written) - bool(written and ends(model, written[-1]))
-    spelled = list(model.tokenizer.spell(iter([*opening, *written[:over]])))
-    return (*spelled[len(opening) : len(opening) + over], *[""] * (len(written) - over))
+    spelled = list(model.tokenizer.spell(iter([*prompt_ids, *written[:over]])))
+    return (*spelled[len(prompt_ids) : len(prompt_ids) + over], *[""] * (len(written) - over))
 
 
-def _opening(model: LanguageRun, prompt: str) -> list[int]:
+def _prompt_ids(model: LanguageRun, prompt: str) -> list[int]:
     ids: list[int] = model.prompt_ids(prompt).tolist()
     return ids
 
@@ -143,9 +143,9 @@ def _refuse_alone(config: DecodingConfig) -> None:
         raise ConfigError(f"{names[0]} cannot be used step by step. Remove it.")
 
 
-def _held(opening: Sequence[int], written: Sequence[int], limit: int | None) -> list[int]:
+def _held(prompt_ids: Sequence[int], written: Sequence[int], limit: int | None) -> list[int]:
     """The tokens that decoding/generate.py has in its context at this point."""
-    held = list(opening if limit is None else opening[-limit:])
+    held = list(prompt_ids if limit is None else prompt_ids[-limit:])
     for id in written:
         held = _followed(held, id, limit)
     return held

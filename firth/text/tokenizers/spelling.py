@@ -10,13 +10,13 @@ from dataclasses import dataclass
 class Spelling:
     """tokens[id]: the bytes that a token adds; b"" for tokens that a constrained text cannot have, such as <unk>.
 
-    `texts` is a regular expression for everything that the tokens can spell; None: they can spell any text. `closing` stands
+    `texts` is a regular expression for everything that the tokens can spell; None: they can spell any text. `suffix` stands
     behind every token, and so behind every text: of words, the space that separates them. `drops_space`: a space at the beginning
     of a text is not shown."""
 
     tokens: tuple[bytes, ...]
     texts: str | None = None
-    closing: str = ""
+    suffix: str = ""
     drops_space: bool = False
 
     def lacks(self, characters: Iterable[str]) -> list[str]:

@@ -158,7 +158,7 @@ class Tokenizer:
         return self.begin, (self.eos,)
 
     @property
-    def opening(self) -> Ids:
+    def prefix_ids(self) -> Ids:
         """`begin` as ids: what an imported model expects before every text, or <start>; empty for the other kinds."""
         return np.array(self.begin, self.dtype)
 

@@ -82,11 +82,11 @@ class WordPieces:
         return "".join(self.spell(ids.tolist()))
 
     def spell(self, ids: Iterable[int]) -> Iterator[str]:
-        begun = False  # whether the line has any text yet
+        started = False  # whether the line has any text yet
         for id in ids:
             text = self.token(id)
-            yield text if begun else text.removeprefix(" ")
-            begun = text != "\n"
+            yield text if started else text.removeprefix(" ")
+            started = text != "\n"
 
     def token(self, id: int) -> str:
         """ " cat" begins a word, "at" continues it, as for bpe."""

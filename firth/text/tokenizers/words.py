@@ -106,7 +106,7 @@ class Words:
         """Of one line, as <eos> is its end. With the space behind them, no word is the beginning of another."""
         words = ["" if id in special else f"{word} " for id, word in enumerate(self._word_of)]
         texts = "|".join(quoted(word) for word in words if word)
-        return Spelling(tuple(word.encode() for word in words), f"({texts})*", closing=" ")
+        return Spelling(tuple(word.encode() for word in words), f"({texts})*", suffix=" ")
 
     def _read(self, text: str) -> list[str]:
         return _words(_lowered(text) if self._lower else text)

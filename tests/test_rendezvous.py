@@ -11,8 +11,8 @@ import pytest
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
-from firth import meeting
-from firth.meeting import RESTARTED, meet
+from firth import rendezvous
+from firth.rendezvous import RESTARTED, meet
 
 WORLD, PATIENCE = 3, timedelta(seconds=30)
 Step = Callable[[Store], Any]
@@ -43,7 +43,7 @@ def share_a_store(found: list[Store], said: str) -> None:
 
 
 def later_attempt(monkeypatch: pytest.MonkeyPatch, process: str = "another") -> None:
-    monkeypatch.setattr(meeting, "_PROCESS", process)
+    monkeypatch.setattr(rendezvous, "_PROCESS", process)
 
 
 def test_the_first_attempt_is_no_restart_and_the_second_one_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_process_that_is_early_does_not_take_the_last_attempt_for_this_one(
 ) -> None:
     attempt(store)
     later_attempt(monkeypatch)
-    name = store.get(meeting._NAME)
+    name = store.get(rendezvous._NAME)
 
     def answered(store: Store) -> None:
         """Rank 1 and 2 have read the old name, and answered to it."""

@@ -19,7 +19,7 @@ class InboxClosed(Exception):
     """Nobody wants what else would come."""
 
 
-class Post:
+class Dispatcher:
     def __init__(self) -> None:
         self.open = 0  # inboxes
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -36,8 +36,8 @@ class Post:
     def put(self, inbox: Inbox, text: int, events: list[Event]) -> None:
         """From the engine's thread."""
         assert self._loop is not None
-        begins = not inbox.begun
-        inbox.begun = True
+        begins = not inbox.started
+        inbox.started = True
         inbox.coming.append((text, events))
         try:
             if begins or isinstance(events[-1], Finished):
@@ -78,14 +78,14 @@ class Post:
 class Inbox:
     """The events of one request that nobody has read yet: if its client reads slowly, they wait here and nowhere else."""
 
-    def __init__(self, post: Post) -> None:
-        self._post = post
-        self.begun = False
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.started = False
         self.coming: deque[tuple[int, list[Event]]] = deque()  # filled by the engine's thread
         self._events: list[tuple[int, list[Event]]] = []
         self._some = asyncio.Event()
         self._closed = False
-        post.open += 1
+        dispatcher.open += 1
 
     def receive(self) -> None:
         if self._closed:
@@ -109,4 +109,4 @@ class Inbox:
             self._closed = True
             self._events = []
             self._some.set()
-            self._post.open -= 1
+            self._dispatcher.open -= 1

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from firth.decoding.config import DecodingConfig
-from firth.decoding.sampling.choice import Chain, RowChoice
+from firth.decoding.sampling.choice import Chain, Sampler
 from firth.decoding.sampling.draw import Draws
 from firth.decoding.sampling.rows import TextSoFar
 
@@ -38,7 +38,7 @@ def test_every_row_chooses_as_if_it_were_alone(ties: bool) -> None:
     ]
     past = [torch.randint(VOCAB, (12,), generator=generator).tolist() for _ in configs]
     rows, alone = ([Row(TextSoFar(config, past[n]), Draws(4, n)) for n, config in enumerate(configs)] for _ in range(2))
-    choice, device = RowChoice(rows, torch.device("cpu")), torch.device("cpu")
+    choice, device = Sampler(rows, torch.device("cpu")), torch.device("cpu")
     for step in range(4):
         logits_nV = torch.randn((len(rows), VOCAB), generator=generator) * 3
         logits_nV = logits_nV.round() if ties else logits_nV
