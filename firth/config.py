@@ -19,7 +19,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import tomli_w
 
@@ -468,16 +468,25 @@ def ideas_of(hint: Any) -> Ideas[Any] | None:
     return next((one for one in found if isinstance(one, Ideas)), None)
 
 
-def origins(config: Any) -> Iterator[Origin]:
-    """Where the ideas come from that a config names, those that firth does not ship."""
+class OwnIdea(NamedTuple):
+    """An idea that a config names and firth does not ship."""
+
+    setting: str  # "attention.score"
+    kind: str
+    origin: Origin
+
+
+def own_ideas(config: Any, table: str = "") -> Iterator[OwnIdea]:
     schema: Any = type(config)
     for name, hint in _hints(schema).items():
         value = getattr(config, name, None)
-        kind = getattr(value, "kind", None) if dataclasses.is_dataclass(value) else value
-        found = (ideas.origin(kind) for ideas in map(ideas_of, _members(hint)) if ideas is not None and isinstance(kind, str))
-        yield from (origin for origin in found if origin is not None)
-        if dataclasses.is_dataclass(value):
-            yield from origins(value)
+        nested = dataclasses.is_dataclass(value)
+        kind = getattr(value, "kind", None) if nested else value
+        for ideas in filter(None, map(ideas_of, _members(hint))):
+            if isinstance(kind, str) and (origin := ideas.origin(kind)) is not None:
+                yield OwnIdea(f"{table}{name}.kind" if nested else f"{table}{name}", kind, origin)
+        if nested:
+            yield from own_ideas(value, f"{table}{name}.")
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

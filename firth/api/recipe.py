@@ -17,8 +17,8 @@ from firth.config import (
     build,
     canonical,
     merged,
-    origins,
     override,
+    own_ideas,
     read_toml,
     split_assignment,
     to_table,
@@ -126,10 +126,11 @@ class Recipe(Tables[Any, Any]):
 
     def _origins(self) -> tuple[str, ...] | None:
         """The files and packages whose ideas this recipe names."""
+        named = (one.origin for one in own_ideas(self))
         filters = (FILTERS.origin(one.kind) for one in self.decoding.acting)
         data = self.data
         paths = [path for key in data.paths() if (path := getattr(data, key))] + list(getattr(data, "more", None) or ())
-        found = (*origins(self), *filters, *origins_of_readers(paths, data.format))
+        found = (*named, *filters, *origins_of_readers(paths, data.format))
         return tuple(sorted({str(one) for one in found if one is not None})) or None
 
     def toml(self) -> str:

@@ -4,10 +4,14 @@ list it in mixers.py."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
+
+from torch import Tensor, nn
 
 from firth.ideas import Idea, Ideas
 from firth.layers.hook_free import Direct, Linear
+from firth.layers.weight_group import WeightGroup
 
 
 class TokenMixer(Idea, Direct, ABC):
@@ -34,6 +38,21 @@ class TokenMixer(Idea, Direct, ABC):
     @abstractmethod
     def start(self) -> Any:
         """The LayerState before the first token."""
+
+    # For `firth describe`:
+
+    def parts(self) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
+        """Its weights by their roles. Those that it does not name are counted as "other"."""
+        yield self.out.weight, [WeightGroup("output of attention", tuple(self.out.weight.shape), 1)]
+
+    def state_numbers(self) -> int:
+        """Numbers in the state of one text, whatever its length."""
+        return 0
+
+    def kept(self) -> int:
+        """Numbers per token that the backward pass needs: the results of its products, and what `out` is multiplied with."""
+        products = (module for module in self.modules() if isinstance(module, nn.Linear) and module is not self.out)
+        return sum(len(product.weight) for product in products) + self.out.weight.shape[1]
 
 
 MIXERS: Ideas[type[TokenMixer]] = Ideas("kind of self-attention", TokenMixer, listed_in="firth.layers.mixers")

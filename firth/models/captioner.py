@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from firth.layers.attention import mask
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
-from firth.layers.position import NoPositionConfig
+from firth.layers.position import NoPosition
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.conditional import ConditionalDecoder, EncodedSource, RecurrentDecoder, TransformerDecoder
 from firth.models.embedding_config import TransformerEmbeddingConfig
@@ -51,7 +51,7 @@ class ImageTransformer(nn.Module):
         # The cells have places already: the scheme of the decoder, which counts along a text, does not apply to a grid.
         plain = dataclasses.replace(
             config,
-            position=NoPositionConfig(),
+            position=NoPosition.Config(kind="none"),
             embedding=TransformerEmbeddingConfig(scale=False),
             context=self.cells.cells,
         )

@@ -22,36 +22,17 @@ from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
-from firth.layers.linear_attention.layers import GatedLinearAttention, LinearAttention
 from firth.layers.position import PositionScheme
 from firth.layers.recurrent import Cell
 from firth.layers.self_attention import Attend, SelfAttention, WindowAttention
+from firth.layers.token_mixer import TokenMixer
+from firth.layers.weight_group import WeightGroup
 from firth.models.decoder import Decoder
 from firth.models.network import Network
 from firth.models.readouts import MaskedLM
 from firth.models.stack import Stack
 
 FLOAT = 4  # bytes
-
-
-@dataclass(frozen=True)
-class WeightGroup:
-    """Matrices or vectors of one shape with the same role."""
-
-    name: str
-    shape: tuple[int, ...]  # of each
-    count: int
-
-    @property
-    def weights(self) -> int:
-        total = self.count
-        for size in self.shape:
-            total *= size
-        return total
-
-    @property
-    def is_matrix(self) -> bool:
-        return len(self.shape) > 1
 
 
 @dataclass(frozen=True)
@@ -158,8 +139,6 @@ def _parts(model: nn.Module) -> tuple[WeightGroup, ...]:
 def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
     """The parameters whose role a layer knows."""
     match module:
-        case LinearAttention() | GatedLinearAttention():
-            yield from _of_linear(module)
         case SelfAttention():
             one = (module.head_width, module.qkv.weight.shape[1])
             groups = module.kv_heads
@@ -178,6 +157,8 @@ def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[W
                 [WeightGroup("key, of the source", one, groups), WeightGroup("value, of the source", one, groups)],
             )
             yield from _of_attention(module)
+        case TokenMixer():
+            yield from module.parts()
         case Attend():
             score = module.score_layer.attend_parameters()
             for name, parameter in module.named_parameters(recurse=False):
@@ -240,18 +221,6 @@ def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tenso
         yield parameter, [_of_score(parameter)]
 
 
-def _of_linear(layer: LinearAttention | GatedLinearAttention) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
-    gated = isinstance(layer, GatedLinearAttention)
-    weight = layer.qkvr.weight if isinstance(layer, GatedLinearAttention) else layer.qkv.weight
-    parts = [WeightGroup(name, (layer.key_width, weight.shape[1]), layer.heads) for name in ("query", "key")]
-    values = ("value", "output gate") if gated else ("value",)
-    yield weight, parts + [WeightGroup(name, (layer.head_width, weight.shape[1]), layer.heads) for name in values]
-    yield layer.out.weight, [WeightGroup("output of attention", tuple(layer.out.weight.shape), 1)]
-    if isinstance(layer, GatedLinearAttention):
-        for gate in (layer.gate_down.weight, layer.gate_up.weight):
-            yield gate, [WeightGroup("forget gate", tuple(gate.shape), 1)]
-
-
 def _of_score(parameter: Tensor) -> WeightGroup:
     """One for each head."""
     heads, *one = parameter.shape
@@ -282,10 +251,10 @@ def _remembered(model: Network) -> Iterator[int]:
         match module:
             case Cell():
                 yield module.width * len(module.state) * module.directions
-            case LinearAttention() | GatedLinearAttention():
-                yield module.state_numbers()
             case WindowAttention():
                 yield (module.span - 1) * _keys_and_values(module)
+            case TokenMixer():
+                yield module.state_numbers()
             case _:
                 pass
 
@@ -293,10 +262,10 @@ def _remembered(model: Network) -> Iterator[int]:
 def _mixing(module: nn.Module) -> int:
     """FLOPs per token that linear attention and windows need besides their products with weights."""
     match module:
-        case LinearAttention() | GatedLinearAttention():
-            return 4 * module.state_numbers()
         case WindowAttention():
             return 4 * module.out.weight.shape[1] * module.span * module.attend.layers
+        case TokenMixer():
+            return 4 * module.state_numbers()
         case _:
             return 0
 
@@ -320,15 +289,12 @@ def _kept_by(block: nn.Module, stack: Stack) -> int:
     normed *= 2 if stack.settings.norm.placement == "sandwich" else 1
     for layer in block.modules():
         match layer:
-            case LinearAttention():
-                numbers += normed + len(layer.qkv.weight) + layer.out.weight.shape[1]
-            case GatedLinearAttention():
-                gates = len(layer.gate_down.weight) + 2 * len(layer.gate_up.weight)
-                numbers += normed + len(layer.qkvr.weight) + gates + 3 * layer.out.weight.shape[1]  # o, N(o), swish(r) ⊙ N(o)
             case SelfAttention():
                 turned = (layer.heads + layer.kv_heads) * layer.head_width if stack.scheme.turns else 0
                 scaled = 2 * (layer.heads + layer.kv_heads) * layer.head_width if layer.query_norm is not None else 0
                 numbers += normed + len(layer.qkv.weight) + scaled + turned + layer.out.weight.shape[1]
+            case TokenMixer():
+                numbers += normed + layer.kept()
             case CrossAttention():
                 scaled = 2 * len(layer.query.weight) + len(layer.kv.weight) if layer.query_norm is not None else 0
                 numbers += normed + len(layer.query.weight) + len(layer.kv.weight) + scaled + layer.out.weight.shape[1]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from firth.config import own_ideas
+from firth.errors import ConfigError
 from firth.interop.formats.ctranslate2_format import write_ctranslate2
 from firth.interop.formats.gguf_format import write_gguf
 from firth.interop.formats.hugging_face_format import write_hugging_face
@@ -24,3 +26,14 @@ FORMATS: Mapping[str, Writer] = {
     "ctranslate2": write_ctranslate2,
     "safetensors": write_safetensors,
 }
+
+_OF_ANY_MODEL = ("onnx", "safetensors")  # the others write numbers for a program that knows the models
+
+
+def expect_carried(run: Outgoing, format: str) -> None:
+    """Refuse ideas from a user's own file in a format whose readers compute only what they know."""
+    for idea in own_ideas(run.model) if format not in _OF_ANY_MODEL else ():
+        raise ConfigError(
+            f'model.{idea.setting} = "{idea.kind}" comes from {idea.origin.name}, and the format {format} has no place for it. '
+            f"Choose one of: {', '.join(_OF_ANY_MODEL)}."
+        )

@@ -9,6 +9,7 @@ Letters: B batch, T time, d model width, H heads, D width of q and k, E width of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from firth.layers.linear_attention.weights import LogProduct
 from firth.layers.norm import norm
 from firth.layers.self_attention import Tapped
 from firth.layers.token_mixer import TokenMixer
+from firth.layers.weight_group import WeightGroup
 
 TAYLOR_WIDTH = 16  # of q and k, as published: φ then has 273 numbers
 GATE_RANK, GATE_ROOT = 16, 16  # Yang et al. 2023, §4.4
@@ -74,6 +76,11 @@ class _Linear(TokenMixer):
         self.heads, self.key_width, self.head_width = config.attention.heads, key_width, config.head_width
         self.attend = LinearAttend(self.features, normalised)
 
+    def parts_of(self, weight: Tensor, *values: str) -> list[WeightGroup]:
+        """Of the matrix whose rows are W^Q, W^K and further matrices as wide as the values."""
+        keys = [WeightGroup(name, (self.key_width, weight.shape[1]), self.heads) for name in ("query", "key")]
+        return keys + [WeightGroup(name, (self.head_width, weight.shape[1]), self.heads) for name in values]
+
     def _by_head(self, x_BTn: Tensor) -> Tensor:
         B, T, n = x_BTn.shape
         return x_BTn.view(B, T, self.heads, n // self.heads).transpose(1, 2)
@@ -90,6 +97,10 @@ class LinearAttention(_Linear):
         super().__init__(config, self.width_of_keys(config))
         self.qkv = Linear(config.width, 2 * self.heads * self.key_width + config.width, bias=config.biased)
         self.out = Linear(config.width, config.width, bias=config.biased)
+
+    def parts(self) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
+        yield self.qkv.weight, self.parts_of(self.qkv.weight, "value")
+        yield from super().parts()
 
     @staticmethod
     def width_of_keys(config: BlockConfig) -> int:
@@ -142,10 +153,14 @@ class GatedLinearAttention(_Linear):
         width, bias = config.width, config.biased
         super().__init__(config, config.head_width // 2, normalised=False)
         self.qkvr = Linear(width, 3 * width, bias=bias)  # the rows of the weight are W^Q and W^K (d/2 each), W^V, W^R (d each)
-        self.gate_down = Linear(width, GATE_RANK, bias=False)
-        self.gate_up = Linear(GATE_RANK, self.heads * self.key_width, bias=True)
+        self.add_gates(width)
         self.norm = norm("rms", self.head_width, bias=False)
         self.out = Linear(width, width, bias=bias)
+
+    def add_gates(self, width: int) -> None:
+        """Create the parameters of `log_gate`."""
+        self.gate_down = Linear(width, GATE_RANK, bias=False)
+        self.gate_up = Linear(GATE_RANK, self.heads * self.key_width, bias=True)
 
     def forward(self, x_BTd: Tensor, allowed: Any, position: Any, past: LinearState | None) -> tuple[Tensor, LinearState | None]:
         keys, values = self.heads * self.key_width, self.heads * self.head_width
@@ -154,6 +169,15 @@ class GatedLinearAttention(_Linear):
         o_BHTE, past = self.attend(*(self._by_head(y) for y in (q_BTn, k_BTn, v_BTd, log_gate_BTn)), past)
         o_BTd = self.norm(o_BHTE.transpose(1, 2)).flatten(2)
         return self.out(F.silu(r_BTd) * o_BTd.to(r_BTd.dtype)), past
+
+    def parts(self) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
+        yield self.qkvr.weight, self.parts_of(self.qkvr.weight, "value", "output gate")
+        yield from super().parts()
+        for gate in (layer for name, layer in self.named_children() if name.startswith("gate_")):
+            yield gate.get_parameter("weight"), [WeightGroup("forget gate", tuple(gate.get_parameter("weight").shape), 1)]
+
+    def kept(self) -> int:
+        return super().kept() + self.heads * self.key_width + 2 * self.out.weight.shape[1]  # ln g, o and N(o), too
 
     def log_gate(self, x_BTd: Tensor) -> Tensor:
         """ln g of every key dimension, in float32 at least: sums over a chunk need the digits."""

@@ -14,7 +14,7 @@ from firth.layers.position.disentangled import Disentangled, DisentangledConfig,
 from firth.layers.position.frequencies import angles
 from firth.layers.position.learned import Learned, LearnedConfig
 from firth.layers.position.learned_t5 import LearnedAndDistances, LearnedT5Config
-from firth.layers.position.none import NoPosition, NoPositionConfig
+from firth.layers.position.none import NoPosition
 from firth.layers.position.relative import Bias, Relative
 from firth.layers.position.rotary import Rotary, RotaryConfig, Rotation, partial_order, rotary, rotate
 from firth.layers.position.scheme import (
@@ -67,7 +67,6 @@ __all__ = [
     "LearnedConfig",
     "LearnedT5Config",
     "NoPosition",
-    "NoPositionConfig",
     "PositionConfig",
     "PositionKind",
     "PositionScheme",

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-from firth.layers.position.scheme import PositionConfig, PositionScheme
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoPositionConfig(PositionConfig):
-    """No positions."""
-
-    kind: Literal["none"] = "none"
+from firth.layers.position.scheme import PositionScheme
 
 
 class NoPosition(PositionScheme):
     kind = "none"
     about = "No positions: only the mask tells the order of tokens."
-    Config = NoPositionConfig
     oracle = "ABSENT"

@@ -26,3 +26,7 @@ class Bias(Relative):
     @abstractmethod
     def bias_BHQK(self, distance_BHQK: Tensor) -> Tensor:
         """The term added to the score for each distance k − q; the axis of heads of `distance_BHQK` is 1."""
+
+    def of_heads(self, head_H: Tensor) -> Self:
+        """The same, for a bias that all heads share."""
+        return self

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from dataclasses import dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -117,7 +117,7 @@ class LayerTables(Protocol):
 
 
 class PositionScheme(Idea, nn.Module):
-    Config: ClassVar[type[PositionConfig]]  # its settings
+    Config: ClassVar[type[PositionConfig]]  # its settings; a scheme without any needs none
     attribute: ClassVar[str] = "position"  # where a model keeps the scheme: its parameters' names begin with it
     turns: ClassVar[bool] = False  # whether `turn` gives a rotation
     acts_on_scores: ClassVar[bool] = False  # whether it acts inside attend()
@@ -125,6 +125,14 @@ class PositionScheme(Idea, nn.Module):
     scales_embedding: ClassVar[bool] = False  # whether embedded tokens are multiplied by √d, unless a recipe says otherwise
     own_projections: bool = False  # whether each layer has matrices of its own for an Unprojected position
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "kind" in vars(cls) and "Config" not in vars(cls):
+            kind, about = ("kind", Literal[cls.kind], field(default=cls.kind)), {"__doc__": cls.about}
+            cls.Config = make_dataclass(
+                f"{cls.__name__}Config", [kind], bases=(PositionConfig,), namespace=about, frozen=True, kw_only=True
+            )
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from firth.config import to_table
 from firth.decoding.foreign import to_generation_config
 from firth.errors import ConfigError, option
-from firth.interop.formats.formats import FORMATS
+from firth.interop.formats.formats import FORMATS, expect_carried
 from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantisation
 from firth.interop.formats.model_card import Card
 from firth.interop.formats.outgoing import Outgoing
@@ -54,6 +54,7 @@ def export(
     check_export(out, format, dtype, quantise)
     outgoing = outgoing_run(run, out.resolve().name, license, dtype)
     outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
+    expect_carried(outgoing, format)
     with appearing(out) as folder:
         FORMATS[format](outgoing, folder)
     return out
