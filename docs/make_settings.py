@@ -31,8 +31,8 @@ from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
 from firth.tasks import FAMILIES, KINDS, TASKS, default_task
 from firth.tasks.task import SPECIAL, AnyTask
-from firth.text.config import DataConfig, Name, TokenizerConfig
-from firth.text.datasets.named import holds
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.data_set import DATA_SETS
 from firth.training.config import TrainingConfig
 
 KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
@@ -294,7 +294,7 @@ def _inherits(headings: Iterable[str]) -> Iterator[str]:
 
 def _kind_of_data(tasks: list[type[AnyTask]]) -> str:
     text = f"For `objective.kind` = {_listed((_toml(task.name) for task in tasks), 'or')}."
-    names = [name for name in get_args(Name) if holds(DataConfig(name=name)) == tasks[0].reads]
+    names = [one.name for one in DATA_SETS if one.holds == tasks[0].reads]
     return f"{text} Named data sets: {_listed(names)}." if names else text
 
 

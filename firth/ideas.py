@@ -82,9 +82,14 @@ class Ideas(Generic[T]):
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind in self.all_kinds if kind not in self._inner)
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """With those that a recipe cannot name."""
         if self._listed_in is not None:
             importlib.import_module(self._listed_in)
-        return tuple(kind for kind in self._of if kind not in self._inner)
+        return tuple(self._of)
 
     @property
     def shipped_kinds(self) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ class Ideas(Generic[T]):
 
     def join(self, idea: T, origin: Origin) -> None:
         kind = _kind(idea)
-        if kind in self:
+        if kind in self.all_kinds:
             there = self.origin(kind)
             raise ConfigError(
                 f'{origin.name} defines the {self.sort} "{kind}", which {there.name if there else "firth"} already has. '

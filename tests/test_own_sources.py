@@ -9,11 +9,15 @@ import pytest
 from tiny_runs import assert_identical, outcome, stopping_at
 
 import firth
+from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import Table, merged
-from firth.errors import ConfigError, Interrupted
+from firth.errors import ConfigError, DataError, Interrupted
+from firth.ideas import Origin
 from firth.text import DataConfig, PairsConfig
 from firth.text.data.sentence_pairs import PairReader
+from firth.text.data_set import DATA_SETS, DataSet, Holds
+from firth.text.datasets import download
 from firth.text.readers.corpus import find, scan
 from firth.text.readers.reader import READERS
 
@@ -27,7 +31,10 @@ def table(settings: Table, **training: Any) -> Table:
         "tokenizer": {"kind": "char"},
         "training": {"steps": 6, "batch": 4, "context": 16, "device": "cpu", **training},
     }
-    return merged(usual, settings)
+    found = merged(usual, settings)
+    if "batch_tokens" in found["training"]:
+        del found["training"]["batch"]
+    return found
 
 
 def assert_trained_resumed_and_remembered(settings: Table, file: str, tmp_path: Path) -> Path:
@@ -87,3 +94,69 @@ def test_an_unknown_format_is_corrected(use: Any) -> None:
         compose(table({"data": {"path": "a", "format": "srtt"}}))
     with pytest.raises(ConfigError, match=r'there is no file format "srtt"; choose one of: .* Did you mean "srt"\?'):
         DataConfig(path="a", format="srtt")
+
+
+def test_a_data_set_is_made_once_trained_on_and_remembered(tmp_path: Path, use: Any) -> None:
+    use(FILES / "dataset.py")
+    parts = download.parts(DATA_SETS["brackets"])
+    train, test = (set(parts[part].read_text(encoding="utf-8").splitlines()) for part in ("train", "test"))
+    assert train
+    assert not train & test
+    assert download.parts(DATA_SETS["brackets"]) == parts
+    run = assert_trained_resumed_and_remembered({"data": {"name": "brackets"}}, "dataset.py", tmp_path)
+    assert firth.load(run, "cpu").evaluate(progress=False)["split"] == "test"
+
+
+RECORDS: dict[Holds, tuple[Table, Any]] = {
+    "sentence pairs": (
+        {"model": {"family": "seq2seq", "kind": "gru", "width": 8}, "training": {"batch_tokens": 100}},
+        lambda draw: {"source": (word := "".join(draw.choices("abcd", k=6))), "target": word[::-1]},
+    ),
+    "labelled texts": (
+        {"model": {"family": "encoder", "kind": "gru", "width": 8}},
+        lambda draw: {"text": (word := "".join(draw.choices("abcd", k=6))), "label": "ab"[word < "c"]},
+    ),
+    "tagged words": (
+        {"model": {"family": "encoder", "kind": "gru", "width": 8}, "objective": {"kind": "tagging"}},
+        lambda draw: {"words": (words := draw.choices("abcd", k=6)), "tags": [word.upper() for word in words]},
+    ),
+    "questions": (
+        {"model": {"family": "encoder", "kind": "gru", "width": 8}, "objective": {"kind": "answer"}},
+        lambda draw: {"context": (words := " ".join(draw.choices("abcd", k=6))), "question": "first?", "answer": words[0]},
+    ),
+    "conversations": (
+        {"objective": {"kind": "conversation"}, "training": {"context": 64}},
+        lambda draw: {
+            "messages": [
+                {"role": "user", "content": (word := "".join(draw.choices("abcd", k=6)))},
+                {"role": "assistant", "content": word[::-1]},
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("holds", RECORDS)
+def test_every_task_with_examples_in_files_learns_from_a_data_set_that_is_made(holds: Holds, tmp_path: Path, use: Any) -> None:
+    settings, example = RECORDS[holds]
+    origin = ideas._used["mine"] = Origin("mine.py", f"sha256:{holds.replace(' ', '-')}")
+    DATA_SETS.join(DataSet("mine", "a test", made=holds, example=example, sizes=(40, 10, 10)), origin)
+    train_recipe(compose(table({"data": {"name": "mine"}, **settings}, steps=2)), tmp_path / "run")
+    assert firth.load(tmp_path / "run", "cpu").evaluate(progress=False)["split"] == "test"
+
+
+def test_a_data_set_with_too_few_examples_is_refused() -> None:
+    few = DataSet("few", "a test", made="running text", example=lambda draw: "a", sizes=(1, 1, 1))
+    with pytest.raises(DataError, match="the data set few has too few different examples"):
+        download.parts(few)
+
+
+def test_own_data_sets_are_listed(use: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    use(FILES / "dataset.py")
+    with pytest.raises(ConfigError, match=r'"data\.name" is .bracket.; expected one of .*.brackets.\. Did you mean "brackets"'):
+        compose(table({"data": {"name": "bracket"}}))
+    from firth.cli.data import list_
+
+    list_()
+    listed = capsys.readouterr().out
+    assert "made     balanced brackets of two kinds\n" + " " * 36 + "running text; from dataset.py\n" in listed

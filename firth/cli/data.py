@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from firth.cli.suggestions import Verbs
 from firth.files import exists
 
 if TYPE_CHECKING:
-    from firth.text.datasets.data_set import DataSet
+    from firth.text.data_set import DataSet
 
 group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Named data sets: list, download, locate. Encode text ahead.")
 app.add_typer(group, name="data")
@@ -24,15 +24,18 @@ Name = Annotated[str, typer.Argument(help="Name of a data set, see `firth data l
 @verb(within=group)
 def list_(as_json: Json = False) -> None:
     """List the data sets with size, state and licence. Downloads nothing."""
-    from firth.text.datasets.catalog import CATALOG
+    from firth.text.data_set import DATA_SETS
 
+    entries = [DATA_SETS[kind] for kind in DATA_SETS.all_kinds]
     if as_json:
-        print_json([_facts(entry) for entry in CATALOG.values()])
+        print_json([_facts(entry) for entry in entries])
         return
-    for entry in CATALOG.values():
+    for entry in entries:
         facts = _facts(entry)
-        print(f"{entry.name:<16} {_size(entry.size):>9}  {facts['state']:<7}  {entry.summary}")
-        notes = [entry.licence, entry.home]
+        print(f"{entry.name:<16} {_size(entry.size) if entry.files else '':>9}  {facts['state']:<7}  {entry.about}")
+        origin = DATA_SETS.origin(entry.name)
+        notes = [entry.licence, entry.home] if entry.files else [str(entry.holds)]
+        notes += [f"from {origin.name}"] if origin else []
         notes += ["mirror only"] if entry.mirror_only else []
         notes += [] if entry.verified else ["unverified"]
         print(f"{'':<36}{'; '.join(notes)}")
@@ -59,10 +62,10 @@ def path(
 ) -> None:
     """Print the folder of a downloaded data set, or the path of a file. Downloads nothing."""
     from firth.errors import ConfigError, did_you_mean
+    from firth.text.data_set import DATA_SETS
     from firth.text.datasets import download
-    from firth.text.datasets.catalog import data_set
 
-    names = [known.name for known in data_set(name).files]
+    names = [known.name for known in DATA_SETS[name].files]
     if file is not None and file not in names:
         raise ConfigError(f'{name} has no file "{file}".{did_you_mean(file, names)}')
     folder = download.local(name)
@@ -119,14 +122,14 @@ def export(
     from firth.errors import ConfigError, did_you_mean
     from firth.figures.image_attention import png
     from firth.files import replacing, write_text
-    from firth.text.config import CaptionsConfig, Name
+    from firth.text.config import CaptionsConfig
     from firth.text.data.captions import some_images
 
     if name not in ("scenes", "digits"):
         raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, ("scenes", "digits"))}')
     if exists(out) and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is not an empty folder. Choose another --out.")
-    images, captions = some_images(CaptionsConfig(name=cast(Name, name), size=size), part, count)
+    images, captions = some_images(CaptionsConfig(name=name, size=size), part, count)
     names = [f"{number:04}.png" for number in range(len(captions))]
     for image, file in zip(images, names, strict=True):
         with replacing(out / file) as temporary:
@@ -142,12 +145,12 @@ def export(
 
 
 def _print_place(name: str, folder: Path, as_json: bool) -> None:
-    from firth.text.datasets.catalog import data_set
+    from firth.text.data_set import DATA_SETS
 
     if not as_json:
         print(folder)
         return
-    entry = data_set(name)
+    entry = DATA_SETS[name]
     files = {file.name: str(folder / file.name) for file in entry.files}
     print_json({"name": name, "folder": str(folder), "files": files, "verified": entry.verified})
 
@@ -157,9 +160,10 @@ def _facts(entry: DataSet) -> dict[str, Any]:
 
     return {
         "name": entry.name,
-        "summary": entry.summary,
+        "summary": entry.about,
         "licence": entry.licence,
         "home": entry.home,
+        "holds": entry.holds,
         "size": entry.size,
         "state": state(entry),
         "verified": entry.verified,

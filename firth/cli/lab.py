@@ -83,10 +83,11 @@ def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLi
 
 def _check_corpus(name: str) -> None:
     from firth.errors import did_you_mean
-    from firth.text.datasets.catalog import CATALOG
+    from firth.text.data.running_text import has_files
+    from firth.text.data_set import DATA_SETS
 
-    if name not in CATALOG and not exists(Path(name).expanduser()) and not set(name) & set("*?["):
-        raise ConfigError(f'there is no file or data set "{name}".{did_you_mean(name, CATALOG)}')
+    if not has_files(name) and not exists(Path(name).expanduser()) and not set(name) & set("*?["):
+        raise ConfigError(f'there is no file or data set "{name}".{did_you_mean(name, DATA_SETS.kinds)}')
 
 
 def _listener(port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from firth.tasks.span_corruption import SpanCorruption
 from firth.tasks.tagging import Tagging
 from firth.tasks.task import SPECIAL, AnyTask, Tables, changed, either, listed
 from firth.tasks.translation import TranslationTask
-from firth.text.datasets.named import Holds, holds
+from firth.text.data_set import Holds
 
 # The first task of a family is the default objective of its recipes.
 TASKS: tuple[type[AnyTask], ...] = (
@@ -93,7 +93,7 @@ def _check_family(recipe: Tables[Any, Any], task: AnyTask) -> None:
 
 def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
     """The data must be of the kind that the task learns from; a file is checked when it is read."""
-    data, found = recipe.data, holds(recipe.data)
+    data, found = recipe.data, recipe.data.holds
     if not data.given:
         return  # an imported model; api/recipe.py refuses other recipes without data
     generated = task.reads in ("prompts of swaps", "points of linear functions")

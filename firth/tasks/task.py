@@ -24,7 +24,7 @@ from firth.progress import Progress
 from firth.tasks.ability import ABILITIES, Ability, WrongTask
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.config import DataConfig
-from firth.text.datasets.named import Holds
+from firth.text.data_set import Holds
 from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from firth.config import renamed
 from firth.errors import ConfigError
+from firth.text.data_set import DATA_SETS, Holds
 from firth.text.readers.blank_records import Empty
 from firth.text.readers.reader import READERS, Format
 
-Name = Literal[
-    "docs",
-    "tinyshakespeare",
-    "ptb",
-    "wikitext-2",
-    "text8",
-    "enwik8",
-    "wiki8",
-    "sst2",
-    "dates",
-    "multi30k",
-    "tatoeba-en-nl",
-    "scan",
-    "prompts",
-    "chats",
-    "docstrings",
-    "python-source",
-    "ud-english-ewt",
-    "conll2003",
-    "stories",
-    "opinions",
-    "swaps",
-    "linear",
-    "scenes",
-    "digits",
-]
+Name = Annotated[str, DATA_SETS]
 LearnedKind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 Kind = Literal[LearnedKind, "imported"]
 
@@ -85,6 +61,11 @@ class DataConfig:
     def given(self) -> list[str]:
         """The settings that locate the data."""
         return [f"data.{key}" for key in ("name", "path", "text") if getattr(self, key) is not None]
+
+    @property
+    def holds(self) -> Holds:
+        """The kind of data behind `name`; `text` is running text, and so is what a file holds until it is read."""
+        return "running text" if self.name is None else DATA_SETS[self.name].holds or "running text"
 
     @classmethod
     def paths(cls) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from firth.errors import ConfigError, DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache
+from firth.text.data.running_text import has_files
+from firth.text.data_set import DATA_SETS
 from firth.text.datasets import download
-from firth.text.datasets.catalog import CATALOG
 from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.file_decoding import Tick
@@ -71,14 +72,14 @@ def lines(corpus: Corpus, lower: bool, tick: Tick = no_tick) -> Iterator[tuple[l
 def _located(place: str, format: Format, field: str, progress: Progress) -> Corpus:
     if place == "docs":  # the folder of that name is ./docs
         return Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
-    if place not in CATALOG:
+    if not has_files(place):
         return find(place, format, field)  # a glob, or an error that names similar files
-    entry = CATALOG[place]
-    if entry.train is None:
+    entry = DATA_SETS[place]
+    if entry.train is None and entry.example is None:
         folder = f"$(firth data path {place})"
         raise DataError(f"{place} is not running text. Use one of its files, for example {folder}/{entry.files[0].name}")
-    format = "txt" if entry.columns is None else "auto"  # "auto" reads the texts of a labelled data set
-    return Corpus(place, (download.local(place, progress) / entry.train,), format=format, columns=entry.columns)
+    format = "txt" if entry.train and entry.columns is None else "auto"  # "auto" reads the texts of a labelled data set
+    return Corpus(place, (download.parts(entry, progress)["train"],), format=format, columns=entry.columns)
 
 
 def _copied(sentences: Iterable[Sentence]) -> Corpus:

@@ -18,7 +18,7 @@ from firth.models import parameters, size_of
 from firth.shipped import FOLDER, recipe_path, shipped
 from firth.text import prepare
 from firth.text.config import DataConfig
-from firth.text.datasets.catalog import data_set
+from firth.text.data_set import DATA_SETS
 
 __all__ = ["firth"]
 
@@ -65,7 +65,7 @@ def has_test(data: DataConfig) -> bool:
         return True
     if data.name == "docstrings":
         return False
-    entry = data_set(str(data.name))
+    entry = DATA_SETS[str(data.name)]
     if entry.pairs is None:
         return entry.test is not None
     splits = {split.name: split for split in entry.pairs.splits}

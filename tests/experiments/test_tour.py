@@ -20,7 +20,8 @@ from firth.experiments import side_by_side, tour
 from firth.experiments.tour import Audience, language, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
-from firth.text.datasets.dates import Part, dates
+from firth.text.data_set import Part
+from firth.text.datasets.dates import dates
 from firth.training import log
 from firth.vectors import load as load_vectors
 

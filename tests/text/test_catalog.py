@@ -4,28 +4,28 @@ import dataclasses
 import hashlib
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from firth.config import build
+from firth.config import build, choices
 from firth.errors import DataError
 from firth.text import DataConfig, TokenizerConfig, prepare
 from firth.text.config import Name
-from firth.text.datasets import catalog, download
-from firth.text.datasets.catalog import CATALOG
-from firth.text.datasets.data_set import DataSet, File
+from firth.text.data_set import DATA_SETS, DataSet, File
+from firth.text.datasets import download
 from firth.vectors.sentences import opened
 
 LARGE = {"wiki8"}
+FILED = [one for kind in DATA_SETS.all_kinds if (one := DATA_SETS[kind]).files]
+NAMES = [one.name for one in FILED]
 
 
 def test_the_names_that_were_promised_are_there() -> None:
     promised = "tinyshakespeare ptb wikitext-2 text8 enwik8 multi30k tatoeba-en-nl sst2 ud-english-ewt imdb conll2003"
-    assert set(promised.split()) <= set(CATALOG)
+    assert set(promised.split()) <= set(NAMES)
 
 
-@pytest.mark.parametrize("entry", CATALOG.values(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", FILED, ids=lambda entry: entry.name)
 def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
     names = [file.name for file in entry.files]
     assert names
@@ -45,10 +45,10 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
 def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
     composed = {"docs", "dates", "docstrings", "prompts", "chats", "swaps", "linear", "scenes", "digits", "python-source"}
     composed |= {"stories", "opinions"}
-    assert set(get_args(Name)) == composed | {name for name, entry in CATALOG.items() if entry.train or entry.pairs}
+    assert set(choices(Name)) == composed | {entry.name for entry in FILED if entry.train or entry.pairs}
 
 
-@pytest.mark.parametrize("entry", [entry for entry in CATALOG.values() if entry.pairs], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [entry for entry in FILED if entry.pairs], ids=lambda entry: entry.name)
 def test_the_parts_of_a_set_of_pairs_are_files_of_it(entry: DataSet) -> None:
     assert entry.pairs is not None
     sides = entry.pairs.sides if entry.pairs.layout == "file each" else ("",)
@@ -57,13 +57,13 @@ def test_the_parts_of_a_set_of_pairs_are_files_of_it(entry: DataSet) -> None:
     assert sorted(named) == sorted(file.name for file in entry.files)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in CATALOG])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LARGE)) for n in NAMES])
 def test_the_checksums_are_those_of_the_shared_data(name: str, firth_data: Path, cache: Path) -> None:
     if not (firth_data / name).is_dir():
         pytest.skip(f"FIRTH_DATA has no {name}")
-    assert CATALOG[name].verified
+    assert DATA_SETS[name].verified
     folder = download.local(name)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(file.name for file in CATALOG[name].files)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(file.name for file in DATA_SETS[name].files)
 
 
 def described(name: str, text: str) -> File:
@@ -75,7 +75,7 @@ def small_ptb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
     """A mirror whose ptb is three lines long."""
     texts = {"train": "the cat sat\n" * 5, "valid": "a cat\n", "test": "that\n"}
     files = tuple(described(f"ptb.{part}.txt", text) for part, text in texts.items())
-    monkeypatch.setitem(catalog.CATALOG, "ptb", dataclasses.replace(CATALOG["ptb"], files=files))
+    monkeypatch.setitem(DATA_SETS._of, "ptb", dataclasses.replace(DATA_SETS["ptb"], files=files))
     (tmp_path / "ptb").mkdir()
     for part, text in texts.items():
         (tmp_path / "ptb" / f"ptb.{part}.txt").write_text(text)
@@ -95,7 +95,7 @@ def test_a_named_set_brings_its_own_validation_and_test_text(small_ptb: dict[str
 def test_the_texts_of_a_named_set_with_labels_are_running_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {f"{part}.tsv": f"{part} tests\t1\n" for part in ("train", "dev", "test")}
     files = tuple(described(name, line) for name, line in lines.items())
-    monkeypatch.setitem(catalog.CATALOG, "sst2", dataclasses.replace(CATALOG["sst2"], files=files))
+    monkeypatch.setitem(DATA_SETS._of, "sst2", dataclasses.replace(DATA_SETS["sst2"], files=files))
     monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
     (tmp_path / "sst2").mkdir()
     for name, line in lines.items():

@@ -15,11 +15,10 @@ from firth.text import PairsConfig, TokenizerConfig
 from firth.text.config import CHAT_SKILLS
 from firth.text.conversation import Conversation
 from firth.text.data.parallel import prepare_parallel
-from firth.text.datasets import catalog, chat_phrasings
-from firth.text.datasets.catalog import CATALOG
+from firth.text.data_set import DATA_SETS, File
+from firth.text.datasets import chat_phrasings
 from firth.text.datasets.chat_phrasings import Phrasings
 from firth.text.datasets.chats import chats
-from firth.text.datasets.data_set import File
 from firth.text.datasets.negations import negations
 
 SENTENCE = "1\tBirds\tbird\tNOUN\n2\tsing\tsing\tVERB\n3\t.\t.\tPUNCT\n"
@@ -39,7 +38,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for file, text in contents.items():
             (tmp_path / name / file).write_text(text)
             files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(catalog.CATALOG, name, dataclasses.replace(CATALOG[name], files=tuple(files)))
+        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
     monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
     return tmp_path
 

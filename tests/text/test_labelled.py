@@ -16,9 +16,7 @@ from firth.text import LabelledConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.examples import BucketedExamples, Examples
 from firth.text.batches.padding import padded
 from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled, read_texts
-from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG
-from firth.text.datasets.data_set import File
+from firth.text.data_set import DATA_SETS, File
 
 WORDS = TokenizerConfig(kind="word")
 
@@ -195,7 +193,7 @@ def small_sst2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ):
         content = write(tmp_path / "sst2" / name, reviews, header=None).read_bytes()
         files.append(File(name, len(content), hashlib.sha256(content).hexdigest(), None))
-    monkeypatch.setitem(catalog.CATALOG, "sst2", dataclasses.replace(CATALOG["sst2"], files=tuple(files)))
+    monkeypatch.setitem(DATA_SETS._of, "sst2", dataclasses.replace(DATA_SETS["sst2"], files=tuple(files)))
     monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
     return tmp_path / "sst2"
 

@@ -12,8 +12,8 @@ from opinion_pairs import SENTENCES
 
 from firth.text import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import prepare_labelled
+from firth.text.data_set import Part
 from firth.text.datasets import opinions as module
-from firth.text.datasets.dates import Part
 from firth.text.datasets.opinion_frames import HELD_OUT, KNOWN, PLAIN
 from firth.text.datasets.opinion_words import ADJECTIVES, DEEDS, FEELINGS, VERBS
 from firth.text.datasets.opinions import opinions

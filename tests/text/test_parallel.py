@@ -20,9 +20,7 @@ from firth.text import PairsConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.pairs import Pairs
 from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
 from firth.text.data.sentence_pairs import sentence
-from firth.text.datasets import catalog
-from firth.text.datasets.catalog import CATALOG
-from firth.text.datasets.data_set import File
+from firth.text.data_set import DATA_SETS, File
 
 WORDS = TokenizerConfig(kind="word")
 BOOKS = [("This is a book", "Dit is een boek"), ("A dog", "Een hond"), ("Two dogs, one cat", "Twee honden, een kat")]
@@ -363,7 +361,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for file, text in contents.items():
             (tmp_path / name / file).write_text(text)
             files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(catalog.CATALOG, name, dataclasses.replace(CATALOG[name], files=tuple(files)))
+        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
     monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
     return tmp_path
 

@@ -11,9 +11,8 @@ import pytest
 from firth.errors import ConfigError
 from firth.text import PairsConfig, TokenizerConfig
 from firth.text.data.parallel import prepare_parallel
-from firth.text.datasets import catalog, docs
-from firth.text.datasets.catalog import CATALOG
-from firth.text.datasets.data_set import File
+from firth.text.data_set import DATA_SETS, File
+from firth.text.datasets import docs
 
 WORDS = TokenizerConfig(kind="word", joint=True)
 SMALL = {
@@ -31,7 +30,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for file, text in contents.items():
             (tmp_path / name / file).write_text(text)
             files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(catalog.CATALOG, name, dataclasses.replace(CATALOG[name], files=tuple(files)))
+        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
     monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
     return tmp_path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from firth.text.conversation import ChatFormat, Conversation
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.running_text import open_corpus
+from firth.text.data_set import DATA_SETS, Part
+from firth.text.datasets import download
 from firth.text.datasets.chats import chats
-from firth.text.datasets.dates import Part
 from firth.text.holdout import held_out
 from firth.text.readers.chat_files import read_conversations
 from firth.text.readers.corpus import find
@@ -128,7 +130,9 @@ def _part(data: ConversationsConfig, part: Part, progress: Progress) -> list[Con
         raise ConfigError('data.text has no roles. Set data.path to a .jsonl file of conversations, or data.name = "chats".')
     if data.name == "chats":
         return chats(data.skills, data.count, part, progress)
-    if part != "train":
+    if part != "train" and data.name is None:
         return None
+    if data.name is not None:
+        data = dataclasses.replace(data, name=None, path=str(download.parts(DATA_SETS[data.name])[part]))
     with open_corpus(data, progress) as corpus:
         return read_conversations(corpus, progress)

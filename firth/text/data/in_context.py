@@ -11,9 +11,9 @@ import numpy as np
 
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays
+from firth.text.data_set import Part
 from firth.text.datasets.in_context_tasks import (
     LinearFunctions,
-    Part,
     PointBatch,
     PointPrompts,
     SwapBatch,

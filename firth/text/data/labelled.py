@@ -17,10 +17,9 @@ from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
-from firth.text.data.running_text import open_corpus, settings_for, with_local_paths
+from firth.text.data.running_text import has_files, open_corpus, settings_for, with_local_paths
+from firth.text.data_set import DATA_SETS, DataSet
 from firth.text.datasets import download
-from firth.text.datasets.catalog import CATALOG, data_set
-from firth.text.datasets.data_set import DataSet
 from firth.text.datasets.negations import negations_file
 from firth.text.holdout import held_out
 from firth.text.readers.blank_records import BlankRecords, Empty
@@ -113,11 +112,11 @@ def _more(name: str, data: LabelledConfig, layout: _Layout, progress: Progress) 
     """The examples of one entry of data.more."""
     if name == "negations":
         own, path = _Layout((Column("text"), Column("label")), None, {}, "refuse"), negations_file()
-    elif name in CATALOG and not exists(name):
-        entry = data_set(name)
-        if entry.columns is None or entry.train is None:
+    elif has_files(name) and not exists(name):
+        entry = DATA_SETS[name]
+        if entry.holds != "labelled texts":
             raise ConfigError(f'data.more contains "{name}", which has no labelled texts. Choose another data set or a file.')
-        own, path = _Layout.of_set(entry, data), download.local(name, progress) / entry.train
+        own, path = _Layout.of_set(entry, data), download.parts(entry, progress)["train"]
     else:
         own, path = layout, Path(name)
     yield from own.read(find(str(path), data.format if own is layout else "auto"), progress)
@@ -149,13 +148,13 @@ class _Layout:
 
     @classmethod
     def of(cls, data: LabelledConfig) -> _Layout:
-        if data.name not in (None, "docs", "opinions"):
-            return cls.of_set(data_set(str(data.name)), data)
+        if data.name is not None:
+            return cls.of_set(DATA_SETS[data.name], data)
         return cls(_columns(data), data.columns, {}, data.empty)
 
     @classmethod
     def of_set(cls, entry: DataSet, data: LabelledConfig) -> _Layout:
-        return cls(_columns(data), entry.columns, dict(entry.labels), data.empty)
+        return cls(_columns(data), entry.columns or data.columns, dict(entry.labels), data.empty)
 
     def read(self, corpus: Corpus, progress: Progress) -> Iterator[LabelledText]:
         if not corpus.files:

@@ -16,8 +16,9 @@ from firth.text.conversation import Conversation, QuestionFacts, history_text
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
+from firth.text.data_set import Part
 from firth.text.datasets.chats import chats
-from firth.text.datasets.dates import Part, dates
+from firth.text.datasets.dates import dates
 from firth.text.datasets.docs import docstring_summaries
 from firth.text.datasets.prompts import prompts
 from firth.text.holdout import held_out

@@ -15,8 +15,8 @@ from firth.files import exists
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.config import DataConfig, RunningTextConfig, TokenizerConfig
-from firth.text.datasets import download, opinions, python_source_tags, stories
-from firth.text.datasets.catalog import CATALOG, data_set
+from firth.text.data_set import DATA_SETS
+from firth.text.datasets import download
 from firth.text.datasets.docs import docs_corpus
 from firth.text.limits import limits
 from firth.text.readers.blank_records import BlankRecords, Empty
@@ -26,11 +26,6 @@ from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 C = TypeVar("C", bound=DataConfig)
-_CACHED_PARTS = {  # written on first use
-    "python-source": python_source_tags.cached_parts,
-    "stories": stories.cached_parts,
-    "opinions": opinions.cached_parts,
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,15 @@ def prepare(
 
 def running_text(place: str) -> DataConfig:
     """A named data set, or the file, folder or glob pattern of that name; ./docs is a folder even where docs is a name."""
-    return DataConfig(name=place) if place == "docs" or place in CATALOG else DataConfig(path=place)  # type: ignore[arg-type]
+    return DataConfig(name=place) if place == "docs" or has_files(place) else DataConfig(path=place)
+
+
+def has_files(name: str) -> bool:
+    """Whether this is a named data set whose examples are in files."""
+    if name not in DATA_SETS.all_kinds:
+        return False
+    entry = DATA_SETS[name]
+    return bool(entry.files or entry.example)
 
 
 def learn_tokenizer(tokenizer: TokenizerConfig, data: DataConfig, progress: Progress | None = None) -> Tokenizer:
@@ -141,37 +144,28 @@ def with_local_paths(data: C, progress: Progress) -> C:
         data = dataclasses.replace(data, more=tuple(path for path, _ in located), columns=columns)  # type: ignore[call-arg]
     if data.name in (None, "docs"):
         return data
-    if data.name in _CACHED_PARTS:
-        found = {part: str(path) for part, path in _CACHED_PARTS[data.name]().items()}
-        return dataclasses.replace(
-            data,
-            name=None,
-            path=found["train"],
-            valid_path=data.valid_path or found["valid"],
-            test_path=data.test_path or found["test"],
-        )
-    entry, folder = data_set(data.name), download.local(data.name, progress)
-    valid, test = (str(folder / file) if file else None for file in (entry.valid, entry.test))
+    entry = DATA_SETS[data.name]
+    found = {part: str(path) for part, path in download.parts(entry, progress).items()}
     return dataclasses.replace(
         data,
         name=None,
-        path=str(folder / (entry.train or "")),
-        valid_path=data.valid_path or valid,
-        test_path=data.test_path or test,
+        path=found["train"],
+        valid_path=data.valid_path or found.get("valid"),
+        test_path=data.test_path or found.get("test"),
         columns=entry.columns or data.columns,
     )
 
 
 def _located(name: str, progress: Progress) -> tuple[str, tuple[str, ...] | None]:
     """The path of a further text, and the columns of a named set without a header line."""
-    if name not in CATALOG or exists(name):
+    if not has_files(name) or exists(name):
         return name, None
-    entry = data_set(name)
-    if entry.train is None:
+    entry = DATA_SETS[name]
+    if entry.holds not in ("running text", "labelled texts", "tagged words"):
         raise ConfigError(
             f'data.more contains "{name}", which is not running text. Choose another data set, or one of its files.'
         )
-    return str(download.local(name, progress) / entry.train), entry.columns
+    return str(download.parts(entry, progress)["train"]), entry.columns
 
 
 @contextlib.contextmanager

@@ -13,17 +13,15 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, file_progress
 from firth.text.config import PairsConfig
 from firth.text.conversation import QuestionFacts
+from firth.text.data_set import DATA_SETS, PARTS, Holds, PairFiles, Part, Split
 from firth.text.datasets import download
-from firth.text.datasets.catalog import data_set
-from firth.text.datasets.data_set import PairFiles, Split
-from firth.text.datasets.dates import Part
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.formats import file_format, one_of_tables, records, text_lines
 from firth.text.readers.reader import Column, Reader, TableReader
 from firth.text.readers.record_lines import InOut
 
-GENERATED = ("dates", "docstrings", "prompts", "chats")  # named sets that are generated, not read from files of their own
+_PAIRS: tuple[Holds, ...] = ("sentence pairs", "conversations")  # an answer and what was said before it are a pair
 
 
 class SentencePair(NamedTuple):
@@ -41,9 +39,10 @@ def sentence(text: str, data: PairsConfig) -> str:
 
 def target_language(data: PairsConfig) -> str | None:
     """The language of the translations, where it is known: a side of a named set that is called by its language."""
-    if data.name in (None, "docs", *GENERATED):
+    pairs = _pair_files(data)
+    if pairs is None:
         return None
-    side = _sides(data, _pair_files(data))[1]
+    side = _sides(data, pairs)[1]
     return side if len(side) == len("en") else None
 
 
@@ -59,9 +58,12 @@ def pair_paths(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, s
 
 
 def _named_paths(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
-    if data.name in (None, *GENERATED):
-        return {}
     pairs = _pair_files(data)
+    if data.name is not None and DATA_SETS[data.name].example:
+        found = download.parts(DATA_SETS[data.name], progress)
+        return {part: (str(found[part]), None) for part in PARTS}
+    if data.name is None or pairs is None:
+        return {}
     folder, split = download.local(data.name, progress), _split_of(data, pairs)
     source, target = _sides(data, pairs)
     parts: dict[Part, str | None] = {"train": split.train, "valid": split.valid, "test": split.test}
@@ -72,13 +74,13 @@ def _named_paths(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str,
     return {part: (str(folder / file), None) for part, file in parts.items() if file}
 
 
-def _pair_files(data: PairsConfig) -> PairFiles:
-    entry = None if data.name == "docs" else data_set(str(data.name))
-    if entry is None or entry.pairs is None:
-        raise ConfigError(
-            f'data.name = "{data.name}" has no translations. Choose "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts", '
-            '"chats" or "docstrings", or set data.path.'
-        )
+def _pair_files(data: PairsConfig) -> PairFiles | None:
+    if data.name is None:
+        return None
+    entry = DATA_SETS[data.name]
+    if entry.holds not in _PAIRS:
+        names = (one.name for one in DATA_SETS if one.holds in _PAIRS)
+        raise ConfigError(f'data.name = "{data.name}" has no translations. Choose one of {", ".join(names)}, or set data.path.')
     return entry.pairs
 
 
@@ -115,7 +117,7 @@ class PairReader:
     def of(cls, data: PairsConfig) -> PairReader:
         if data.text is not None:
             raise ConfigError("data.text is a single text. For sentence pairs set data.path, or a data.name with translations.")
-        pairs = None if data.name in (None, *GENERATED) else _pair_files(data)
+        pairs = _pair_files(data)
         source, target = _sides(data, pairs) if pairs else (data.source or "source", data.target or "target")
         return cls(
             (Column(source, "data.source", nullable=True), Column(target, "data.target", nullable=True)),

@@ -19,13 +19,12 @@ from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.labelled import listed
 from firth.text.data.running_text import open_corpus, with_local_paths
-from firth.text.datasets.catalog import data_set
+from firth.text.data_set import DATA_SETS
 from firth.text.holdout import held_out
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.conll import ConllColumns, Sentence, tagged_format
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.pieces import pieces_of_texts
-from firth.text.readers.reader import READERS
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.word_alignment import WordAligner
 
@@ -94,12 +93,13 @@ def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> Se
 
 def conll_columns(data: TaggedConfig) -> ConllColumns:
     """The format and the columns of the files of a run."""
-    generated = data.name == "python-source"
-    entry = None if data.name is None or generated else data_set(str(data.name))
-    given = "conll" if generated else data.format if data.format != "auto" and READERS[data.format].tagged else None
-    if given is None and data.path is not None:
-        given = tagged_format(Path(data.path))
-    return ConllColumns(entry.tagged if entry else given, data.word_column, data.tag_column, explicit=data.format != "auto")
+    if data.name is not None:
+        given: str | None = DATA_SETS[data.name].tagged or "conll"
+    elif data.format != "auto":
+        given = data.format
+    else:
+        given = None if data.path is None else tagged_format(Path(data.path))
+    return ConllColumns(given, data.word_column, data.tag_column, explicit=data.format != "auto")
 
 
 def _read(corpus: Corpus, columns: ConllColumns, progress: Progress) -> list[Sentence]:

@@ -22,11 +22,11 @@ from typing import NamedTuple
 from firth.progress import Progress
 from firth.text.config import CHAT_SKILLS, ChatSkill
 from firth.text.conversation import Conversation, Message, Skill
+from firth.text.data_set import DATA_SETS, Part
 from firth.text.datasets import chat_phrasings as ask
 from firth.text.datasets import download
-from firth.text.datasets.catalog import data_set
 from firth.text.datasets.chat_phrasings import Phrasings
-from firth.text.datasets.dates import Part, dates
+from firth.text.datasets.dates import dates
 from firth.text.datasets.negations import negations
 from firth.text.holdout import held_out
 from firth.text.readers.conll import ConllColumns
@@ -104,7 +104,7 @@ def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> I
             cuts = {"train": (2 * tenth, _OPINIONS), "valid": (0, tenth), "test": (tenth, 2 * tenth)}[part]
             yield from (ChatExample(text, label) for text, label in negations(_OPINIONS)[slice(*cuts)])
         case "reviews":
-            entry, folder = data_set("sst2"), download.local("sst2", progress)
+            entry, folder = DATA_SETS["sst2"], download.local("sst2", progress)
             path = folder / str(getattr(entry, part))
             for _, (text, label) in records(path, (Column("text"), Column("label", numbers=True)), header=entry.columns):
                 yield ChatExample(text, dict(entry.labels or ())[label])
@@ -114,7 +114,7 @@ def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> I
             size = count if part == "train" else min(_MOST, max(1, count // 10))
             yield from (ChatExample(written, iso) for written, iso in dates(LOCALES, size, part))
         case "tags":
-            entry, folder = data_set("ud-english-ewt"), download.local("ud-english-ewt", progress)
+            entry, folder = DATA_SETS["ud-english-ewt"], download.local("ud-english-ewt", progress)
             for sentence in ConllColumns("conllu", None, None).sentences(folder / str(getattr(entry, part))):
                 if 2 <= len(sentence.words) <= _LONGEST:
                     yield ChatExample(" ".join(sentence.words), " ".join(sentence.tags))
@@ -122,7 +122,7 @@ def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> I
 
 def _dutch(part: Part, progress: Progress) -> Iterator[ChatExample]:
     """tatoeba-en-nl is one file: the parts are held out here, all translations of a sentence together."""
-    entry, folder = data_set("tatoeba-en-nl"), download.local("tatoeba-en-nl", progress)
+    entry, folder = DATA_SETS["tatoeba-en-nl"], download.local("tatoeba-en-nl", progress)
     assert entry.pairs is not None
     path = folder / entry.pairs.splits[0].train
     rows = records(path, [Column("en"), Column("nl")], header=entry.pairs.sides)

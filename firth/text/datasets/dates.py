@@ -18,17 +18,17 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firth.errors import ConfigError
 from firth.text.batches.permutation import keys, mixed, permuted
+from firth.text.data_set import Part
 
 if TYPE_CHECKING:
     from babel import Locale
 
-Part = Literal["train", "valid", "test"]
 
 FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
 LOCALES = (

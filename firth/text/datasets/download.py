@@ -21,12 +21,12 @@ from firth.errors import DataError
 from firth.files import sha256_of
 from firth.progress import Progress, silent
 from firth.text import cache, sealed
-from firth.text.datasets.catalog import data_set
-from firth.text.datasets.data_set import DataSet, File, Packing
+from firth.text.data_set import DATA_SETS, DataSet, File, Packing
+from firth.text.datasets.made import made_parts
 from firth.text.datasets.transfer import fetched
 from firth.text.limits import limits
 
-State = Literal["cached", "mirror", "absent"]
+State = Literal["cached", "mirror", "absent", "made"]
 
 _CHUNK = 1 << 16
 _MIRROR_SUFFIXES: tuple[tuple[str, Packing | Literal["xz"]], ...] = (("", "plain"), (".xz", "xz"), (".gz", "gz"))
@@ -34,16 +34,29 @@ _MIRROR_SUFFIXES: tuple[tuple[str, Packing | Literal["xz"]], ...] = (("", "plain
 
 def get(name: str, progress: Progress = silent) -> Path:
     """The folder of a data set; files missing from the cache are copied from the mirror or downloaded."""
-    return _bring(data_set(name), progress, may_download=True)
+    return _bring(DATA_SETS[name], progress, may_download=True)
 
 
 def local(name: str, progress: Progress = silent) -> Path:
     """Like `get`, but without the network: missing data are an error that names the command to get them."""
-    return _bring(data_set(name), progress, may_download=False)
+    return _bring(DATA_SETS[name], progress, may_download=False)
+
+
+def parts(entry: DataSet, progress: Progress = silent) -> dict[str, Path]:
+    """The files of training, validation and test, as far as the set has them."""
+    if entry.parts is not None:
+        return dict(entry.parts())
+    if entry.example is not None:
+        return made_parts(entry)
+    files: dict[str, str | None] = {"train": entry.train, "valid": entry.valid, "test": entry.test}
+    folder = local(entry.name, progress)
+    return {part: folder / file for part, file in files.items() if file}
 
 
 def state(entry: DataSet) -> State:
     """Where the set is, judged by names and sizes; nothing is read, written or downloaded."""
+    if not entry.files:
+        return "made"
     with contextlib.suppress(DataError):
         folder = _folder(entry)
         if all(_there(folder / file.name, file) for file in entry.files):
@@ -67,6 +80,10 @@ def mirror_folder() -> Path | None:
 
 
 def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
+    if entry.example or entry.parts:
+        return next(iter(parts(entry).values())).parent
+    if not entry.files:
+        raise DataError(f"{entry.name} is made while it is used; it has no files. Name it in a recipe: data.name.")
     folder = _folder(entry)
     missing = [file for file in entry.files if not _whole(folder / file.name, file)]
     if not missing:

@@ -17,15 +17,14 @@ import itertools
 import string
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.text.batches.padding import PADDING
 from firth.text.batches.permutation import keys, permuted
+from firth.text.data_set import Part
 
-Part = Literal["train", "valid", "test"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 

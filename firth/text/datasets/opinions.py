@@ -17,8 +17,8 @@ from pathlib import Path
 
 from firth.files import replacing
 from firth.text import cache
+from firth.text.data_set import Part
 from firth.text.datasets import opinion_words as words
-from firth.text.datasets.dates import Part
 from firth.text.datasets.opinion_frames import HELD_OUT, KNOWN, PLAIN
 
 _SIZES: dict[Part, int] = {"train": 24_000, "valid": 1_000, "test": 1_000}

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firth.progress import Progress
+from firth.text.data_set import DATA_SETS, Part
 from firth.text.datasets import download
-from firth.text.datasets.catalog import data_set
-from firth.text.datasets.dates import Part
 from firth.text.holdout import held_out
 from firth.text.readers.formats import Record, records
 from firth.text.readers.reader import Column
@@ -32,13 +31,13 @@ def prompts(part: Part, valid: float, progress: Progress) -> Iterator[Record]:
 
 
 def _sentiments(part: Part, progress: Progress) -> Iterator[Record]:
-    entry, folder = data_set("sst2"), download.local("sst2", progress)
+    entry, folder = DATA_SETS["sst2"], download.local("sst2", progress)
     path = folder / str(getattr(entry, part))
     return records(path, (Column("text"), Column("label", numbers=True)), header=entry.columns)
 
 
 def _dutch(progress: Progress) -> Iterator[Record]:
-    entry, folder = data_set("tatoeba-en-nl"), download.local("tatoeba-en-nl", progress)
+    entry, folder = DATA_SETS["tatoeba-en-nl"], download.local("tatoeba-en-nl", progress)
     assert entry.pairs is not None
     path = folder / entry.pairs.splits[0].train
     for where, texts in records(path, [Column(side) for side in _DUTCH], header=entry.pairs.sides):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firth.text.datasets.data_set import DataSet, File, PairFiles, Split
+from firth.text.data_set import DataSet, File, PairFiles, Split
 
 _GITHUB = "https://raw.githubusercontent.com"
 _MULTI30K = f"{_GITHUB}/multi30k/dataset/master/data/task1/raw"

