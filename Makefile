@@ -61,12 +61,13 @@ docs: $(VENV)/all-$(TORCH)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # The tables of docs/results.md and README.md, from the [expected] of the recipes, and the settings of docs/recipes.md, from the
-# config classes; a test fails where one is stale.
+# config classes; and the references of docs/python.md and docs/commands.md. A test fails where one is stale.
 FIRST := tinyshakespeare-gpt tinyshakespeare-gpt-cpu ptb-lstm-large wikitext2-lstm multi30k-en-de-transformer multi30k-de-en-gru multi30k-de-en-rnnsearch scan-simple sst2-pretrained ewt-pos-transformer
 results: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth results --into docs/results.md
 	$(BIN)/firth results $(FIRST) --brief --into README.md
 	$(BIN)/python docs/make_settings.py
+	$(BIN)/python docs/make_reference.py
 
 $(VENV)/firth-$(TORCH): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "firth needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12")'

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from firth.experiments.playground import playground as playground
     from firth.experiments.verify import verify as verify
     from firth.ideas import use as use
-    from firth.tasks.run import Run as Model
     from firth.tasks.run import Run as Run
 
 _HOMES = {
     **dict.fromkeys(("Recipe", "export_model", "import_model", "load", "train", "train_recipe", "walk"), "api"),
     **{name: f"experiments.{name}" for name in ("compare", "describe", "playground", "verify")},
-    "Model": "tasks.run",
+    "Model": "tasks.run",  # the former name of Run
     "Run": "tasks.run",
     "use": "ideas",
 }
@@ -39,7 +38,6 @@ _ROOMS = ("search", "vectors")
 
 __all__ = [
     "FirthError",
-    "Model",
     "Recipe",
     "Run",
     "__version__",

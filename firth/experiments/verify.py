@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firth.api import Expected, Recipe, find_recipe, train_recipe
+from firth.api import Recipe, find_recipe, train_recipe
+from firth.api.recipe import Expected
 from firth.api.training import watching
 from firth.errors import ConfigError
 from firth.figures.figure import Tabled

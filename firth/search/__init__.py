@@ -7,6 +7,7 @@ Names are imported on first use, so that a search by TF-IDF does not wait for to
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from firth.search.recall import Query, Recall, measure, paraphrases, read_queries
 
 _HOME = {
-    "firth.search.documents": ("Document", "first_lines", "read_documents"),
-    "firth.search.index": ("Hit", "Index", "build"),
-    "firth.search.recall": ("Query", "Recall", "measure", "paraphrases", "read_queries"),
+    **dict.fromkeys(("Document", "first_lines", "read_documents"), "documents"),
+    **dict.fromkeys(("Hit", "Index", "build"), "index"),
+    **dict.fromkeys(("Query", "Recall", "measure", "paraphrases", "read_queries"), "recall"),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Document",
@@ -37,10 +37,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in _MODULE_OF:
-        return getattr(importlib.import_module(_MODULE_OF[name]), name)
+    if name in _HOME:
+        return getattr(importlib.import_module(f"firth.search.{_HOME[name]}"), name)
     raise AttributeError(f"module 'firth.search' has no attribute {name!r}")
 
 

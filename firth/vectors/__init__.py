@@ -4,6 +4,7 @@ Names are imported on first use, so that opening a vectors file imports neither 
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,31 +14,20 @@ if TYPE_CHECKING:
     from firth.vectors.trainer import train
     from firth.vectors.wordvectors import WordVectors
 
+_HOME = {
+    "WordVectors": "wordvectors",
+    "cooccur": "cooccurrence",
+    "load": "formats",
+    "pairs": "skipgram_pairs",
+    "train": "trainer",
+}
+
 __all__ = ["WordVectors", "cooccur", "load", "pairs", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    match name:
-        case "WordVectors":
-            from firth.vectors.wordvectors import WordVectors
-
-            return WordVectors
-        case "cooccur":
-            from firth.vectors.cooccurrence import cooccur
-
-            return cooccur
-        case "load":
-            from firth.vectors.formats import load
-
-            return load
-        case "pairs":
-            from firth.vectors.skipgram_pairs import pairs
-
-            return pairs
-        case "train":
-            from firth.vectors.trainer import train
-
-            return train
+    if name in _HOME:
+        return getattr(importlib.import_module(f"firth.vectors.{_HOME[name]}"), name)
     raise AttributeError(f"module 'firth.vectors' has no attribute {name!r}")
 
 

@@ -520,7 +520,7 @@ def test_the_settings_of_attention_are_read_from_a_recipe_and_written_back(tmp_p
     )
     assert given.model == expected
     (tmp_path / "recipe.toml").write_text(given.toml(), encoding="utf-8")
-    from firth.api import read_recipe
+    from firth.api.recipe import read_recipe
 
     assert read_recipe(tmp_path / "recipe.toml") == given
 
