@@ -250,8 +250,8 @@ def _gathered(schema: Any, given: Mapping[str, Any], at: str) -> dict[str, Any]:
 
 def _means_nothing(options: Iterable[Any], name: str, value: Any) -> bool:
     """Whether a setting of another kind of table says nothing: when all stood in one table, old runs wrote some defaults."""
-    found = [_fields(one)[name] for one in options if name in _fields(one)]
-    return value is None or any(one.metadata.get("always_written") and one.default == value for one in found)
+    fields = [_fields(one)[name] for one in options if name in _fields(one)]
+    return value is None or any(one.metadata.get("always_written") and one.default == value for one in fields)
 
 
 def _expect_known(names: Iterable[str], chosen: Any, options: tuple[Any, ...], at: str) -> None:
@@ -453,19 +453,19 @@ def _literal_default(table: Any, name: str) -> Any:
 
 def choices(hint: Any) -> tuple[Any, ...]:
     """The values that an annotation lists: those of a Literal, and the kinds of ideas."""
-    found: list[Any] = []
+    values: list[Any] = []
     for option in options_of(hint):
         if get_origin(option) is Literal:
-            found += get_args(option)
+            values += get_args(option)
         elif (ideas := ideas_of(option)) is not None:
-            found += ideas.kinds
-    return tuple(found)
+            values += ideas.kinds
+    return tuple(values)
 
 
 def ideas_of(hint: Any) -> Ideas[Any] | None:
     """The collection that an annotation names."""
-    found: Iterable[Any] = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    return next((one for one in found if isinstance(one, Ideas)), None)
+    annotations: Iterable[Any] = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    return next((one for one in annotations if isinstance(one, Ideas)), None)
 
 
 class OwnIdea(NamedTuple):

@@ -238,12 +238,12 @@ def _join(module: ModuleType, origin: Origin) -> int:
         for base in (value if inspect.isclass(value) else type(value)).__mro__:
             if home := vars(base).get("collected_in"):
                 importlib.import_module(home)
-    found = [(collection, idea) for collection in _COLLECTIONS for idea in collection.defined_in(module)]
-    for collection, idea in found:
+    ideas = [(collection, idea) for collection in _COLLECTIONS for idea in collection.defined_in(module)]
+    for collection, idea in ideas:
         collection.join(idea, origin)
     for forget in changed:
         forget()
-    return len(found)
+    return len(ideas)
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -68,14 +68,14 @@ def to_generation_config(decoding: DecodingConfig, *, pairs: bool) -> dict[str, 
 
 
 def _filters(decoding: DecodingConfig) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for one in decoding.acting:
         for name in setting_names(one):
             if name in one.hugging_face:
-                found[one.hugging_face[name]] = getattr(decoding, name)
+                settings[one.hugging_face[name]] = getattr(decoding, name)
             elif getattr(decoding, name):
                 warnings.warn(f"decoding.{name} is not exported: generation_config.json has no such setting", stacklevel=4)
-    return found
+    return settings
 
 
 def _sampling(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def _number(name: str, value: Any) -> float | int:
 def _unapplied(table: Mapping[str, Any], applied: Collection[str]) -> dict[str, Any]:
     """The settings that change what is generated, and that are neither sampling's nor `applied`."""
     known = {*_hugging_face().values(), *IDS, *_NEUTRAL, *applied}
-    found = {key: value for key, value in table.items() if key not in known and not _is_neutral(key, value)}
+    ignored = {key: value for key, value in table.items() if key not in known and not _is_neutral(key, value)}
     if not table.get("do_sample") and not _is_neutral("repetition_penalty", table.get("repetition_penalty")):
-        found["repetition_penalty"] = table["repetition_penalty"]
-    return found
+        ignored["repetition_penalty"] = table["repetition_penalty"]
+    return ignored
 
 
 def _is_neutral(key: str, value: Any) -> bool:
@@ -123,9 +123,9 @@ def _warn(ignored: Mapping[str, Any]) -> None:
 
 def _searching(table: Mapping[str, Any]) -> dict[str, Any]:
     """By the rules of `transformers`."""
-    found, longest = _drawn(table), table.get("max_length")
-    if "tokens" not in found and longest and longest > 1:
-        found["tokens"] = longest - 1  # theirs counts the decoder's first input
+    settings, longest = _drawn(table), table.get("max_length")
+    if "tokens" not in settings and longest and longest > 1:
+        settings["tokens"] = longest - 1  # theirs counts the decoder's first input
     ignored = _unapplied(table, SEARCH)
     early, penalty = table.get("early_stopping") or False, table.get("length_penalty")
     if early not in (True, False):
@@ -135,7 +135,7 @@ def _searching(table: Mapping[str, Any]) -> dict[str, Any]:
     if several := [words for words in table.get("bad_words_ids") or () if len(words) > 1]:
         ignored["bad_words_ids"] = several
     _warn(ignored)
-    return found | {
+    return settings | {
         "beam": table.get("num_beams") or 1,
         "penalty": 1.0 if penalty is None else max(0.0, float(penalty)),
         "beam_rules": "transformers",

@@ -86,8 +86,8 @@ def shaw(key_RD: Array | None, value_RE: Array | None) -> Position:
         if table is None:
             return 0.0
         farthest = len(table) // 2
-        found: Array = table[farthest + max(-farthest, min(farthest, distance))]
-        return found
+        table_row: Array = table[farthest + max(-farthest, min(farthest, distance))]
+        return table_row
 
     return Position(key=lambda distance: row(key_RD, distance), value=lambda distance: row(value_RE, distance))
 
@@ -100,8 +100,8 @@ def disentangled(key_HRD: Array | None, query_HRD: Array | None, max_distance: i
         if max_distance is not None:
             sign = -1 if distance < 0 else 1
             distance = sign * log_bucket(abs(distance), span, max_distance)
-        found: Array = table_RD[max(0, min(2 * span - 1, distance + span))]
-        return found
+        table_row: Array = table_RD[max(0, min(2 * span - 1, distance + span))]
+        return table_row
 
     def pair(q_D: Array, k_D: Array, h: int, distance: int) -> float:
         total = 0.0
@@ -134,8 +134,8 @@ def slopes(heads: int) -> list[float]:
     power = 1
     while 2 * power <= heads:
         power *= 2
-    found = [2 ** (-8 * n / power) for n in range(1, power + 1)]
-    return found if power == heads else found + slopes(2 * power)[::2][: heads - power]
+    slopes_H = [2 ** (-8 * n / power) for n in range(1, power + 1)]
+    return slopes_H if power == heads else slopes_H + slopes(2 * power)[::2][: heads - power]
 
 
 def bucket(distance: int, count: int, bidirectional: bool, max_distance: int) -> int:

@@ -63,7 +63,7 @@ def decode(embedded_Te: Array, memory_Sm: Array, h_d: Array, decoder: RnnSearchD
         contexts.append(c_m)
         hidden.append(h_d)
         probabilities.append(softmax(decoder.output.of(h_d, e_e, c_m)))
-    return RnnSearchTrace(*(np.array(found) for found in (alignments, contexts, hidden, probabilities)))
+    return RnnSearchTrace(*(np.array(rows) for rows in (alignments, contexts, hidden, probabilities)))
 
 
 def sigmoid(x: Array) -> Array:

@@ -84,15 +84,15 @@ def decode(embedded_Te: Array, cell_Sm: Array, h_d: Array, c_d: Array, decoder: 
         alignments.append(alpha_S)
         hidden.append(h_d)
         probabilities.append(softmax(decoder.word.of(h_d, e_e, z_m)))
-    return CaptionTrace(*(np.array(found) for found in (alignments, hidden, probabilities)))
+    return CaptionTrace(*(np.array(rows) for rows in (alignments, hidden, probabilities)))
 
 
 def _normalised(x_HWk: Array, convolution: Convolution) -> Array:
-    found = np.empty_like(x_HWk)
+    normalised = np.empty_like(x_HWk)
     for place in np.ndindex(x_HWk.shape[:2]):
         x_k = x_HWk[place]
-        found[place] = convolution.gain_k * (x_k - x_k.mean()) / np.sqrt(x_k.var() + _EPSILON) + convolution.bias_k
-    return found
+        normalised[place] = convolution.gain_k * (x_k - x_k.mean()) / np.sqrt(x_k.var() + _EPSILON) + convolution.bias_k
+    return normalised
 
 
 def _halved(x_HWk: Array) -> Array:

@@ -19,10 +19,10 @@ Word = TypeVar("Word")
 
 def pairs(sentence: Sequence[Word], window: int) -> list[tuple[Word, Word]]:
     """Every (word, neighbour) with the neighbour at most `window` positions away, in text order."""
-    found = []
+    word_pairs = []
     for place, word in enumerate(sentence):
-        found += [(word, neighbour) for neighbour in neighbours(sentence, place, window)]
-    return found
+        word_pairs += [(word, neighbour) for neighbour in neighbours(sentence, place, window)]
+    return word_pairs
 
 
 def neighbours(sentence: Sequence[Word], place: int, window: int) -> list[Word]:

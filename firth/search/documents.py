@@ -37,18 +37,18 @@ def read_documents(
     corpus.expect_columns()
     root = Path(place).expanduser()
     by_line = len(corpus.files) == 1 and not is_folder(root)
-    found: list[Document] = []
+    documents: list[Document] = []
     for path, tick in corpus.each_file(progress):
         parts = _of_file(path, _name(path, root), by_line, format, field, tick)
-        found += [Document(name, text) for name, text in parts if text.strip()]
-    if not found:
+        documents += [Document(name, text) for name, text in parts if text.strip()]
+    if not documents:
         raise DataError(f"{place} has no text; expected at least one document")
-    return found
+    return documents
 
 
 def first_lines(source: str | os.PathLike[str], most: int) -> list[Document]:
     """The first `most` lines of a text or of a named data set, without blank ones, each as a document."""
-    found: list[Document] = []
+    documents: list[Document] = []
     with opened(source) as corpus:
         number, held = 1, list[str]()
         for words, ends in lines_of_words(corpus, lower=False):
@@ -56,13 +56,13 @@ def first_lines(source: str | os.PathLike[str], most: int) -> list[Document]:
             if not ends:
                 continue
             if held:
-                found.append(Document(f"{corpus.name}:{number}", " ".join(held)))
-            if len(found) == most:
+                documents.append(Document(f"{corpus.name}:{number}", " ".join(held)))
+            if len(documents) == most:
                 break
             number, held = number + 1, []
-    if not found:
+    if not documents:
         raise DataError(f"{source} has no text; expected at least one document")
-    return found
+    return documents
 
 
 def fingerprint(documents: Sequence[Document]) -> str:

@@ -91,9 +91,9 @@ def build(
     again, and what was made from other documents or from another model is made anew."""
     progress = followed(progress)
     chosen = _chosen(methods, vectors is not None, run is not None)
-    found = _documents(documents, format, field, progress)
-    texts = [document.text for document in found]
-    index_file = IndexFile.opened(file, fingerprint(found))
+    all_documents = _documents(documents, format, field, progress)
+    texts = [document.text for document in all_documents]
+    index_file = IndexFile.opened(file, fingerprint(all_documents))
     tfidf = TfIdf.from_arrays(index_file.part("tfidf", lambda: "", lambda: TfIdf.of(texts).arrays()))
     made: dict[MethodName, Method] = {}
     for name in chosen:
@@ -107,7 +107,7 @@ def build(
                 documented = _dense(name, embedder, texts, index_file)
                 made[name] = replace(documented, embedder=replace(embedder, progress=silent))  # a query is short
     index_file.save()
-    return Index(found, made)
+    return Index(all_documents, made)
 
 
 def _chosen(methods: Sequence[str] | None, vectors: bool, run: bool) -> list[MethodName]:
@@ -127,10 +127,10 @@ def _documents(
 ) -> list[Document]:
     if isinstance(documents, (str, os.PathLike)):
         return read_documents(documents, format, field, progress)
-    found = [one if isinstance(one, Document) else Document(str(number), one) for number, one in enumerate(documents, start=1)]
-    if not found:
+    named = [one if isinstance(one, Document) else Document(str(number), one) for number, one in enumerate(documents, start=1)]
+    if not named:
         raise DataError("the list of documents is empty; give at least one")
-    return found
+    return named
 
 
 def _vectors(vectors: WordVectors | str | os.PathLike[str] | None, progress: Progress) -> WordVectors:

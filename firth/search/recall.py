@@ -43,13 +43,13 @@ def paraphrases() -> tuple[list[Document], list[Query]]:
 
 def read_queries(path: str | Path) -> list[Query]:
     """From a table with the columns "query" and "document", the name of a relevant document; a query may have several rows."""
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for record in records(Path(path), [Column("query", setting=None), Column("document", setting=None)]):
         text, name = record.texts
-        found.setdefault(text, []).append(name)
-    if not found:
+        names_of.setdefault(text, []).append(name)
+    if not names_of:
         raise DataError(f"{path} has no queries; expected at least one")
-    return [Query(text, tuple(names)) for text, names in found.items()]
+    return [Query(text, tuple(names)) for text, names in names_of.items()]
 
 
 def measure(index: Index, queries: Sequence[Query], top: int = 10) -> dict[MethodName, Recall]:

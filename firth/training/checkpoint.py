@@ -86,9 +86,9 @@ def _metadata(training: Training, folder: RunFolder) -> dict[str, str]:
 
 def _keep_newest(folder: RunFolder, path: Path, keep: int) -> None:
     """Delete all checkpoints but `path` and the keep − 1 before it."""
-    found = checkpoints(folder)
-    now = found.index(path)
-    for unwanted in found[:now] + found[now + keep :]:
+    kept = checkpoints(folder)
+    now = kept.index(path)
+    for unwanted in kept[:now] + kept[now + keep :]:
         with files.writing(unwanted):
             shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink(missing_ok=True)
 
@@ -103,14 +103,14 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
     if ranks().first:
         files.sweep(folder.path)
         files.sweep(folder.checkpoints)
-    found = checkpoints(folder)
-    if not found:
+    paths = checkpoints(folder)
+    if not paths:
         return False
     skipped: list[str] = []
-    newest = _newest_intact(found, skipped.append, _like(training))
+    newest = _newest_intact(paths, skipped.append, _like(training))
     if newest is None:
-        what = f"all {len(found)} checkpoints" if len(found) > 1 else "the only one of the checkpoints"
-        are, them = ("are", "them") if len(found) > 1 else ("is", "it")
+        what = f"all {len(paths)} checkpoints" if len(paths) > 1 else "the only one of the checkpoints"
+        are, them = ("are", "them") if len(paths) > 1 else ("is", "it")
         raise RunError(f"{what} in {folder.checkpoints} {are} damaged; remove {them} to train from the start")
     tensors, metadata = newest
     _check_tokenizers(folder, metadata)
@@ -125,10 +125,10 @@ def restore(training: Training, folder: RunFolder, notice: Notice) -> bool:
 
 
 def _newest_intact(
-    found: list[Path], notice: Notice, like: sharded.Like = sharded.plain
+    paths: list[Path], notice: Notice, like: sharded.Like = sharded.plain
 ) -> tuple[dict[str, Tensor], dict[str, str]] | None:
     """Tensors and metadata of the first undamaged file; a damaged one is skipped with a notice. `like`: see sharded.load."""
-    for path in found:
+    for path in paths:
         try:
             if path.suffix == sharded.SUFFIX:
                 metadata = sharded.facts_of(path)
@@ -209,7 +209,7 @@ def load_base(folder: RunFolder) -> tuple[dict[str, Tensor], list[str]]:
 
 def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
     """The weights in model.safetensors; if it is missing or damaged, those of the newest intact checkpoint."""
-    found, skipped = checkpoints(folder), list[str]()
+    paths, skipped = checkpoints(folder), list[str]()
     if folder.model.is_file():
         try:
             tensors, metadata = files.load_tensors(folder.model)
@@ -221,10 +221,10 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
             for name, tensor in tensors.items():
                 files.expect_finite(tensor, name, str(folder.model))
             return tensors
-    elif not found:
+    elif not paths:
         train = option(f"firth.train(…, {str(folder.path)!r}, resume=True)", f"`firth train … --out {folder.path} --resume`")
         raise RunError(f"{folder.path} has no trained weights yet. Train it with {train}")
-    newest = _newest_intact(found, skipped.append)
+    newest = _newest_intact(paths, skipped.append)
     if newest is not None:
         _check_tokenizers(folder, newest[1])
         base = load_base(folder)[0] if "lora" in newest[1] else {}
@@ -322,10 +322,10 @@ def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _check_tokenizers(folder: RunFolder, metadata: dict[str, str]) -> None:
     """Weights hold the hashes of their tokenizers, checkpoints the tokenizers themselves; weights of older runs hold neither."""
-    for key, found in folder.tokenizer_hashes().items():
+    for key, sha256 in folder.tokenizer_hashes().items():
         name = key.removesuffix("_sha256")
-        kept = metadata.get(key) or (hashlib.sha256(metadata[name].encode()).hexdigest() if name in metadata else found)
-        if kept != found:
+        kept = metadata.get(key) or (hashlib.sha256(metadata[name].encode()).hexdigest() if name in metadata else sha256)
+        if kept != sha256:
             file = folder.path / f"{name}.json"
             raise RunError(f"{file} is not the one that these weights were trained with. Restore it, or train the run again")
 

@@ -130,8 +130,8 @@ def all_told(find: Callable[[], T]) -> T:
     held: list[Any] = [find() if where.first else None]
     if where.world > 1:
         dist.broadcast_object_list(held, src=0)
-    found: T = held[0]
-    return found
+    value: T = held[0]
+    return value
 
 
 def all_gathered(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
@@ -153,9 +153,9 @@ def all_added(*numbers: float) -> tuple[float, ...]:
     return tuple(total.tolist())
 
 
-def all_merged(found: dict[int, T]) -> dict[int, T]:
+def all_merged(own: dict[int, T]) -> dict[int, T]:
     """The results of all processes, by number, in one dictionary."""
-    return {key: value for part in all_gathered(found) for key, value in part.items()}
+    return {key: value for part in all_gathered(own) for key, value in part.items()}
 
 
 def all_reduced(value: Tensor) -> Tensor:
@@ -181,10 +181,10 @@ def in_turn(prepare: Callable[[], T]) -> T:
     before = None if where.first else "first" if where.local == 0 else f"node {where.node}"
     if before is not None:
         store.wait([f"firth/{number}/{before}"], _PREPARING)
-    found = prepare()
+    prepared = prepare()
     for name in ["first"] * where.first + [f"node {where.node}"] * (where.local == 0):
         store.set(f"firth/{number}/{name}", "1")
-    return found
+    return prepared
 
 
 class StopVote:

@@ -56,8 +56,8 @@ def rows_alike(batch: Batch) -> Floats:
 
 def targets_in(name: str, batch: Batch) -> Floats:
     """The weight of a row is the number of its targets in the array of that name; −1 is padding."""
-    found: Floats = (getattr(batch, name) >= 0).sum(1).astype(np.float64)
-    return found
+    targets: Floats = (getattr(batch, name) >= 0).sum(1).astype(np.float64)
+    return targets
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ class Feed:
 
 
 def _arrays(batch: Batch) -> dict[str, NDArray[Any]]:
-    found = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+    values = {field.name: getattr(batch, field.name) for field in dataclasses.fields(batch)}  # type: ignore[arg-type]
+    return {name: array for name, array in values.items() if isinstance(array, np.ndarray)}
 
 
 def _own_rows(count_BK: Floats) -> tuple[slice, Floats]:

@@ -39,15 +39,15 @@ def read(folder: RunFolder) -> list[dict[str, Any]]:
     """The records of a run, oldest first; none if an older firth trained it. A damaged line is left out."""
     if not files.is_file(folder.history):
         return []
-    found = []
+    records = []
     for text in folder.history.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):
-            found.append(line)
-    return found
+            records.append(line)
+    return records
 
 
 def summary(line: dict[str, Any]) -> str:

@@ -20,13 +20,13 @@ _GB = 1 << 30
 def physical_memory() -> int | None:
     """Bytes of memory that this machine, or this container, has; None where the system does not tell."""
     try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
     try:
-        return min(found, int(_LIMIT.read_text()))
+        return min(size, int(_LIMIT.read_text()))
     except (OSError, ValueError):  # "max"
-        return found
+        return size
 
 
 def expect_room_for(network: Network, config: TrainingConfig, width: int, by_windows: bool) -> None:

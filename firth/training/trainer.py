@@ -152,5 +152,5 @@ def _write(
 
 
 def _last_good(folder: RunFolder) -> str:
-    found = checkpoint.checkpoints(folder)
-    return f"the last good checkpoint is {found[0]}" if found else "no checkpoint had been written yet"
+    paths = checkpoint.checkpoints(folder)
+    return f"the last good checkpoint is {paths[0]}" if paths else "no checkpoint had been written yet"

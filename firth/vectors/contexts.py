@@ -94,8 +94,8 @@ def _id(text: EncodedCorpus, word: str) -> int:
 
 
 def _places(text: EncodedCorpus, id: int) -> NDArray[np.int64]:
-    found = [start + np.flatnonzero(text.ids[start : start + _AT_ONCE] == id) for start in range(0, len(text.ids), _AT_ONCE)]
-    return np.concatenate(found)
+    places = [start + np.flatnonzero(text.ids[start : start + _AT_ONCE] == id) for start in range(0, len(text.ids), _AT_ONCE)]
+    return np.concatenate(places)
 
 
 def _sentence_bounds(text: EncodedCorpus, place_P: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -113,11 +113,11 @@ def _line(text: EncodedCorpus, place: int, start: int, stop: int) -> Concordance
 
 def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArray[np.int64], window: int) -> NDArray[np.int64]:
     """Every position at most `window` words from one of `place_P` in the same sentence, each only once."""
-    found = []
+    places = []
     for offset in (*range(-window, 0), *range(1, window + 1)):
         other_P = place_P + offset
-        found.append(other_P[(other_P >= start_P) & (other_P < stop_P)])
-    return np.unique(np.concatenate(found))
+        places.append(other_P[(other_P >= start_P) & (other_P < stop_P)])
+    return np.unique(np.concatenate(places))
 
 
 def _collocates(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Collocate]:

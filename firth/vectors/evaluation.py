@@ -113,7 +113,7 @@ def read_pairs(path: str | Path) -> list[ScoredPair]:
 
     The score is the first column after the words that holds a number in the first row, so that SimLex-999 and WordSim-353 can be
     read as published, with their headers and extra columns."""
-    found: list[ScoredPair] = []
+    pairs: list[ScoredPair] = []
     column: int | None = None
     for number, line in _lines(path):
         if line.startswith("#"):
@@ -126,15 +126,15 @@ def read_pairs(path: str | Path) -> list[ScoredPair]:
         score = _number(fields[column]) if column is not None and column < len(fields) else None
         if score is None:
             raise DataError(f'{path}, line {number:,}: "{line[:60]}"; expected two words and a score')
-        found.append(ScoredPair(fields[0], fields[1], score))
-    if not found:
+        pairs.append(ScoredPair(fields[0], fields[1], score))
+    if not pairs:
         raise DataError(f"{path} contains no word pairs; expected two words and a score per line")
-    return found
+    return pairs
 
 
 def read_questions(path: str | Path) -> list[AnalogyQuestion]:
     """Read an analogy file in word2vec's format: `: section` lines, each followed by lines of four words."""
-    found: list[AnalogyQuestion] = []
+    questions: list[AnalogyQuestion] = []
     section = None
     for number, line in _lines(path):
         fields = line.split()
@@ -145,10 +145,10 @@ def read_questions(path: str | Path) -> list[AnalogyQuestion]:
         elif section is None:
             raise DataError(f'{path}, line {number:,}: a question before the first section; expected a line such as ": family"')
         else:
-            found.append(AnalogyQuestion(section, *fields))
-    if not found:
+            questions.append(AnalogyQuestion(section, *fields))
+    if not questions:
         raise DataError(f'{path} contains no questions; expected sections such as ": family" and lines of four words')
-    return found
+    return questions
 
 
 def similarity(
@@ -205,15 +205,15 @@ def compositions(
     vectors: WordVectors, examples: Iterable[tuple[str, str, str]] = COMPOSITIONS, topn: int = 5
 ) -> list[Composition]:
     """czech + currency ≈ koruna: the nearest neighbours of the sum of two vectors, and the rank of the expected word."""
-    found = []
+    compositions = []
     for a, b, expected in examples:
         near: Neighbors = []
         rank = None
         if a in vectors and b in vectors:
             near = vectors.most_similar([a, b], topn=topn)
             rank = _rank(vectors, (a, b), expected) if expected in vectors else None
-        found.append(Composition((a, b), expected, rank, near))
-    return found
+        compositions.append(Composition((a, b), expected, rank, near))
+    return compositions
 
 
 class _Folded:

@@ -156,8 +156,8 @@ def _content(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[
     words = joined.split("\n") if joined else []
     rows = {"words": len(words)} | {name: len(tensors[name]) for name in ("vectors", "counts") if name in tensors}
     if len(set(rows.values())) != 1:
-        found = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-        raise CorruptFile(f"{path} is damaged: it holds {found}; these numbers should be equal")
+        counts = ", ".join(f"{count:,} {name}" for name, count in rows.items())
+        raise CorruptFile(f"{path} is damaged: it holds {counts}; these numbers should be equal")
     kept = {name: value for name, value in metadata.items() if name not in _OWN}
     return Content(words, tensors["vectors"], tensors.get("counts"), tensors.get("outputs"), kept)
 

@@ -132,11 +132,11 @@ def _is_text(body: bytes) -> bool:
 
 def _header(head: bytes, path: Path) -> tuple[int, int]:
     line = head.partition(b"\n")[0]
-    found = _HEADER.fullmatch(line)
-    if found is None:
+    match = _HEADER.fullmatch(line)
+    if match is None:
         shown = line[:60].decode(errors="replace")
         raise DataError(f'{path} begins with "{shown}"; expected a header with the number of words and the dimension')
-    V, d = int(found[1]), int(found[2])
+    V, d = int(match[1]), int(match[2])
     if V == 0 or d == 0:
         raise DataError(f"{path} has a header for {V} words of dimension {d}; both must be at least 1")
     return V, d

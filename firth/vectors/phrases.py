@@ -84,12 +84,12 @@ def find_phrases(
     _check(discount, threshold, joiner)
     text = encoded(source, lower=lower, strip_punctuation=strip_punctuation, format=format, field=field, progress=progress)
     words = text.vocabulary.words
-    found: list[tuple[float, int, int]] = []
+    scored: list[tuple[float, int, int]] = []
     for a_P, b_P, score_P in _scored(text, discount):
         above = np.flatnonzero(score_P > threshold)
-        found += zip(score_P[above].tolist(), a_P[above].tolist(), b_P[above].tolist(), strict=True)
-    found.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
-    return Phrases({(words[a], words[b]): score for score, a, b in found}, joiner)
+        scored += zip(score_P[above].tolist(), a_P[above].tolist(), b_P[above].tolist(), strict=True)
+    scored.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
+    return Phrases({(words[a], words[b]): score for score, a, b in scored}, joiner)
 
 
 def write_phrases(
@@ -110,7 +110,7 @@ def write_phrases(
     _check(discount, threshold, joiner)
     if passes < 1:
         raise ConfigError(f"passes is {passes}; expected at least 1")
-    found: list[Phrases] = []
+    levels: list[Phrases] = []
     with opened(source, format, field, progress) as corpus, contextlib.ExitStack() as left_over:
         now = corpus
         for number in range(passes):
@@ -123,7 +123,7 @@ def write_phrases(
                 strip_punctuation=strip_punctuation,
                 progress=progress,
             )
-            found.append(phrases)
+            levels.append(phrases)
             target = out
             if number < passes - 1:
                 target = cache.cache_folder() / f"{TEMPORARY}phrases-{os.getpid()}-{time.monotonic_ns()}"
@@ -132,7 +132,7 @@ def write_phrases(
                 for text in _joined(phrases, now, lower, strip_punctuation, progress):
                     file.write(text)
             now = Corpus(corpus.name, (target,), format="txt")
-    return found
+    return levels
 
 
 def _scored(text: EncodedCorpus, discount: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:

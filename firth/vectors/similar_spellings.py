@@ -14,11 +14,13 @@ def near_spellings(word: str, words: Sequence[str], index: Mapping[str, int], li
     """Up to `limit` words of the vocabulary, likeliest first: different case, then one edit away, then the same prefix.
 
     Within each group, words keep the order of `words`, which is by frequency in every trained file."""
-    found = [other for other in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if other in index]
-    found += sorted((other for other in set(_one_edit(word, _alphabet(word, words))) if other in index), key=index.__getitem__)
-    if len(found) < limit:
-        found += difflib.get_close_matches(word, list(islice(_begin_alike(word, words), _COMPARED)), n=limit, cutoff=0.7)
-    return list(dict.fromkeys(other for other in found if other != word))[:limit]
+    spellings = [other for other in dict.fromkeys((word.lower(), word.capitalize(), word.upper())) if other in index]
+    spellings += sorted(
+        (other for other in set(_one_edit(word, _alphabet(word, words))) if other in index), key=index.__getitem__
+    )
+    if len(spellings) < limit:
+        spellings += difflib.get_close_matches(word, list(islice(_begin_alike(word, words), _COMPARED)), n=limit, cutoff=0.7)
+    return list(dict.fromkeys(other for other in spellings if other != word))[:limit]
 
 
 def _alphabet(word: str, words: Sequence[str]) -> set[str]:

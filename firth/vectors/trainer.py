@@ -272,8 +272,8 @@ def prepare_training(
 
 
 def _in_shared_memory(team: Team, *matrices: Matrix) -> list[Matrix] | None:
-    found = [shared for matrix in matrices if (shared := team.in_shared_memory(matrix)) is not None]
-    return found if len(found) == len(matrices) else None
+    copies = [shared for matrix in matrices if (shared := team.in_shared_memory(matrix)) is not None]
+    return copies if len(copies) == len(matrices) else None
 
 
 def initial_vectors(V: int, config: VectorsConfig) -> Matrix:

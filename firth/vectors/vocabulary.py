@@ -29,8 +29,8 @@ class Vocabulary:
         vocabulary = cls([], np.empty(0, np.int64))
         del vocabulary.words
         vocabulary._packed, vocabulary.count_V = text, np.ascontiguousarray(count_V, np.int64)
-        if (found := text.count(b"\n") + 1) != len(count_V):
-            raise DataError(f"{found:,} words but {len(count_V):,} counts; expected one count per word")
+        if (words := text.count(b"\n") + 1) != len(count_V):
+            raise DataError(f"{words:,} words but {len(count_V):,} counts; expected one count per word")
         return vocabulary
 
     @functools.cached_property

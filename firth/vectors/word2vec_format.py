@@ -67,12 +67,12 @@ class VectorRows:
         if b"" in words:
             raise DataError(f"{self.where}, row {len(self.words) + words.index(b'') + 1:,}: no word before the numbers")
         try:
-            found = b"\n".join(words).decode().split("\n")
+            texts = b"\n".join(words).decode().split("\n")
         except UnicodeDecodeError:
-            found = []
-        if len(found) != len(words):
+            texts = []
+        if len(texts) != len(words):
             self._refuse_word(words)
-        return found
+        return texts
 
     def _refuse_word(self, words: list[bytes]) -> None:
         for n, word in enumerate(words, len(self.words) + 1):

@@ -61,9 +61,9 @@ def _literals(schema: dict[str, Any]) -> Iterable[str]:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"decoding.json_schema is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         raise ConfigError(f'decoding.json_schema is {text[:40]}; expected an object such as {{"type": "object"}}')
-    return found
+    return schema

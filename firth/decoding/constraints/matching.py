@@ -35,10 +35,10 @@ class Matching(Note):
 
     @classmethod
     def of(cls, grammar: str, spelled: Spelled) -> Matching:
-        found = cls(_matcher(grammar, spelled.spelling).deep_copy(), spelled)
-        if found.failure is not None:
-            raise ConfigError(found.failure)
-        return found
+        matching = cls(_matcher(grammar, spelled.spelling).deep_copy(), spelled)
+        if matching.failure is not None:
+            raise ConfigError(matching.failure)
+        return matching
 
     def add(self, token: int, probability: float) -> None:
         if token in self._spelled.ends:

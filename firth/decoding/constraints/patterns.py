@@ -27,7 +27,7 @@ def _spellable(body: str, spelling: Spelling) -> str:
 def _escaped(pattern: str) -> str:
     """The same regular expression between slashes, in which a slash and a newline have to be escaped."""
 
-    def changed(found: re.Match[str]) -> str:
-        return {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}.get(found[0], found[0])
+    def changed(match: re.Match[str]) -> str:
+        return {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}.get(match[0], match[0])
 
     return re.sub(r"\\.|/|\n", changed, pattern, flags=re.DOTALL)

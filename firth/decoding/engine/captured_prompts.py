@@ -45,10 +45,10 @@ class CapturedPrompts:
 
     def read(self, texts: Sequence[list[int]], state: Any) -> Tensor:
         """The logits_BV after each text. Their keys and values go to `state`, a row each."""
-        logits_RV, found = self._read(texts)
+        logits_RV, prompts = self._read(texts)
         longest = max(len(text) for text in texts)
         targets, sources = [], []
-        for layer, own in zip(state.layers, found.layers, strict=True):
+        for layer, own in zip(state.layers, prompts.layers, strict=True):
             assert isinstance(layer, FixedKeyValue)
             targets += [tensor[:, :, :longest] for tensor in layer.tensors()]
             sources += [tensor[: len(texts), :, :longest] for tensor in own.tensors()]

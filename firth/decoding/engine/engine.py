@@ -255,7 +255,7 @@ class Engine:
     def _others_like(self, stream: Stream, budget: int) -> list[Stream]:
         """Prompts whose rest can be read together with that of `stream`, in one call: they fit into the budget, and none is much
         shorter than another. Those with the same prompt can use its memory afterwards."""
-        length, found, prompts = stream.left, [], {tuple(stream.window[:-1])}
+        length, others, prompts = stream.left, [], {tuple(stream.window[:-1])}
         if not stream.reads_once_more or length > budget // 2:
             return []
         least = (length + 1) // 2 if self._memory.pads else length
@@ -264,13 +264,13 @@ class Engine:
                 continue
             self._skip_known(other)
             if least <= other.left <= length and self._memory.has_room(other, length):
-                found.append(other)
+                others.append(other)
                 prompts.add(tuple(other.window[:-1]))
-                if (len(found) + 2) * length > budget:
+                if (len(others) + 2) * length > budget:
                     break
-        for other in found:
+        for other in others:
             self._reading.remove(other)
-        return found
+        return others
 
     def _skip_known(self, stream: Stream) -> int:
         """Use the memory of tokens that another text has read. The number of tokens that need not be read."""

@@ -88,9 +88,9 @@ class RowMemory:
                     best, source = count, n
         if source is None:
             return 0
-        found, stream.read = best - stream.read, best
+        length, stream.read = best - stream.read, best
         self._take(stream, source)
-        return found
+        return length
 
     def read(self, stream: Stream, most: int) -> tuple[int, Tensor | None]:
         """See Stream.read_piece."""

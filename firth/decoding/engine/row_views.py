@@ -45,15 +45,15 @@ def close(state: Any, row: int, grown: Any) -> None:
 def several(state: Any, first: int, lengths: Sequence[int]) -> Any:
     """A row for each length, from `first` on, of which so many tokens count: a state that writes in the rows' own memory."""
     tensors = [tensor[first : first + len(lengths)] for tensor in state.tensors()]
-    found = state.of(tensors)
+    view = state.of(tensors)
     if isinstance(state, AttentionState):
-        assert found.length_B is not None
-        found.length_B.copy_(torch.tensor(lengths))
+        assert view.length_B is not None
+        view.length_B.copy_(torch.tensor(lengths))
     if not can_be_cut(state):
         for n, length in enumerate(lengths):
             if not length:
                 clear(state, first + n)
-    return found
+    return view
 
 
 def copy(state: Any, source: int, target: int, length: int) -> None:

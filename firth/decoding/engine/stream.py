@@ -158,5 +158,5 @@ def scores(model: LanguageModel, x_Td: Tensor, targets: Sequence[int], top: int)
     log_p_TV = torch.log_softmax(model.readout(x_Td.unsqueeze(0))[0].double(), -1)
     target_T1 = torch.tensor(targets, device=x_Td.device).unsqueeze(1)
     best_Tk, id_Tk = log_p_TV.topk(min(top, log_p_TV.shape[1]), dim=1)
-    found = zip(targets, log_p_TV.gather(1, target_T1).squeeze(1).tolist(), id_Tk.tolist(), best_Tk.tolist(), strict=True)
-    return [GeneratedToken(id, value, tuple(zip(ids, best, strict=True))) for id, value, ids, best in found]
+    columns = zip(targets, log_p_TV.gather(1, target_T1).squeeze(1).tolist(), id_Tk.tolist(), best_Tk.tolist(), strict=True)
+    return [GeneratedToken(id, value, tuple(zip(ids, best, strict=True))) for id, value, ids, best in columns]

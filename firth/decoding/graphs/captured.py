@@ -163,14 +163,14 @@ class Captured:
         if not config.draws or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
         key = (logits_RV.data_ptr(), logits_RV.shape, config)
-        found = self._picks.get(key)
-        if found is None:
+        recorded = self._picks.get(key)
+        if recorded is None:
             if not self._worth_it(key):
                 return pick(logits_RV, config, u_R)
-            found = self._picks[key] = _Pick(logits_RV, config, u_R, self._lent_memory(), step)
+            recorded = self._picks[key] = _Pick(logits_RV, config, u_R, self._lent_memory(), step)
             while len(self._picks) > self._graphs:
                 self._picks.popitem(last=False)
-        return found(u_R).clone()
+        return recorded(u_R).clone()
 
     @torch.inference_mode()
     def _run(self, token_RT: Tensor, state: Any, spare: int, *, every: bool) -> tuple[Tensor, Any]:

@@ -35,19 +35,19 @@ class Chain:
 
     def penalised(self, logits_nV: Tensor) -> Tensor:
         """As greedy decoding, sampling and beam search alike see them."""
-        found = Candidates(logits_nV)
+        candidates = Candidates(logits_nV)
         for one in self.acting:
             if not one.drawing:
-                found = one.apply(found, self.rows)
-        return found.logits()
+                candidates = one.apply(candidates, self.rows)
+        return candidates.logits()
 
     def probabilities(self, penalised_nV: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """p_nV that tokens are drawn from."""
-        found = Candidates(penalised_nV.float())
+        candidates = Candidates(penalised_nV.float())
         for one in self.acting:
             if one.drawing:
-                found = one.apply(found, self.rows)
-        return torch.softmax(found.logits(), -1, dtype=dtype)
+                candidates = one.apply(candidates, self.rows)
+        return torch.softmax(candidates.logits(), -1, dtype=dtype)
 
     def choose(self, logits_nV: Tensor, u_n: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """token_n, and the probabilities that they were drawn with, where a filter wants to know: at temperature 0 the most

@@ -48,9 +48,9 @@ class Dry(Filter):
 
 def repetitions(tokens: Sequence[int]) -> dict[int, int]:
     """For each token that has followed an earlier occurrence of the end of the text: the length of the longest such end."""
-    found: dict[int, int] = {}
+    longest: dict[int, int] = {}
     if not tokens:
-        return found
+        return longest
     last, end = tokens[-1], len(tokens)
     for at in range(end - 1):
         if tokens[at] != last:
@@ -59,5 +59,5 @@ def repetitions(tokens: Sequence[int]) -> dict[int, int]:
         while length < most and tokens[at - length] == tokens[end - 1 - length]:
             length += 1
         follower = tokens[at + 1]
-        found[follower] = max(found.get(follower, 0), length)
-    return found
+        longest[follower] = max(longest.get(follower, 0), length)
+    return longest

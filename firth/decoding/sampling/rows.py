@@ -86,9 +86,9 @@ class FilterRows:
             return torch.full((1, 1), values[0], dtype=x_nV.dtype, device=self.device)
         return torch.tensor(values, dtype=x_nV.dtype, device=self.device).unsqueeze(1)
 
-    def as_rows(self, found: Sequence[NDArray[np.bool_]]) -> Tensor:
+    def as_rows(self, allowed: Sequence[NDArray[np.bool_]]) -> Tensor:
         """found_nV on the device."""
-        return torch.from_numpy(np.stack(found)).to(self.device)
+        return torch.from_numpy(np.stack(allowed)).to(self.device)
 
     def seen_nV(self, vocab: int) -> Tensor:
         """Which tokens have occurred in each text."""

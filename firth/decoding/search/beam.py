@@ -75,7 +75,7 @@ def beam(
     `banned` tokens are never generated. With the rules "transformers" and early_stopping, a text is done with config.beam
     finished hypotheses. `note` is called with the candidates of every step."""
     groups = config.beam_groups
-    found = [[_BestHypotheses(config, limit) for _ in range(groups)] for limit in limits]
+    best = [[_BestHypotheses(config, limit) for _ in range(groups)] for limit in limits]
     logits_BTV, state = model.step(prompt_BT, state)
     live = _Live.first(len(prompt_BT), logits_BTV.device)
     logits = logits_BTV[:, -1] if first is None else forced(logits_BTV[:, -1], first)  # of R rows
@@ -85,15 +85,15 @@ def beam(
             own, logits = logits, penalised(logits.float(), config, live.past_RN(seen_BP))
         parts, used_AV = [], None
         for group in range(groups):
-            kept = _grow(live, logits, own, found, group, groups, used_AV, end, ended, banned, note)
+            kept = _grow(live, logits, own, best, group, groups, used_AV, end, ended, banned, note)
             if config.diversity and group + 1 < groups:
                 used_AV = kept.added_to(used_AV, config.diversity, logits.shape[-1])
             parts.append(kept)
         before, live = live.score_AS.shape[1], _Live.joined(parts)
-        on_A = live.going(found)
-        live.note_cut_off(found, set(on_A), unfinished, limit_ends)
+        on_A = live.going(best)
+        live.note_cut_off(best, set(on_A), unfinished, limit_ends)
         if not on_A:
-            return [_merged(one) for one in found]
+            return [_merged(one) for one in best]
         going = torch.tensor(on_A, device=logits.device)
         rows = (going.unsqueeze(1) * before + live.parent_AS[going]).flatten()
         live = live.of(going)
@@ -150,31 +150,31 @@ class _Live:
             used_AV = torch.zeros(len(self.text_A), vocab, device=self.score_AS.device)
         return used_AV.scatter_add(1, self.tokens_ASN[:, :, -1], diversity * (self.score_AS > -torch.inf).float())
 
-    def going(self, found: list[list[_BestHypotheses]]) -> list[int]:
+    def going(self, hypotheses: list[list[_BestHypotheses]]) -> list[int]:
         """Close the groups that are done, and return the texts with a group that is not."""
         for text, best_G in zip(self.text_A.tolist(), self.best_AG.tolist(), strict=True):
-            for group, best in zip(found[text], best_G, strict=True):
+            for group, best in zip(hypotheses[text], best_G, strict=True):
                 group.open = group.open and group.may_improve(best, self.tokens_ASN.shape[2])
-        return [a for a, text in enumerate(self.text_A.tolist()) if any(group.open for group in found[text])]
+        return [a for a, text in enumerate(self.text_A.tolist()) if any(group.open for group in hypotheses[text])]
 
-    def note_cut_off(self, found: list[list[_BestHypotheses]], going: set[int], unfinished: bool, limit_ends: bool) -> None:
+    def note_cut_off(self, best: list[list[_BestHypotheses]], going: set[int], unfinished: bool, limit_ends: bool) -> None:
         """Record the live hypotheses of texts that reached their limit: always, or those of a text without a finished one."""
         for a, text in enumerate(self.text_A.tolist()):
-            wanted = limit_ends and self.tokens_ASN.shape[2] >= found[text][0].limit
-            if a in going or not (wanted or (unfinished and not any(map(len, found[text])))):
+            wanted = limit_ends and self.tokens_ASN.shape[2] >= best[text][0].limit
+            if a in going or not (wanted or (unfinished and not any(map(len, best[text])))):
                 continue
             beams = zip(self.tokens_ASN[a].tolist(), self.score_AS[a].tolist(), self.log_p_AS[a].tolist(), strict=True)
             for n, (tokens_N, score, log_p) in enumerate(beams):
                 if score > -torch.inf:
-                    group = n * len(found[text]) // self.score_AS.shape[1]
-                    found[text][group].add(tuple(tokens_N), score, log_p, finished=False)
+                    group = n * len(best[text]) // self.score_AS.shape[1]
+                    best[text][group].add(tuple(tokens_N), score, log_p, finished=False)
 
 
 def _grow(
     live: _Live,
     logits: Tensor,
     own: Tensor | None,
-    found: list[list[_BestHypotheses]],
+    best: list[list[_BestHypotheses]],
     group: int,
     groups: int,
     used_AV: Tensor | None,
@@ -184,12 +184,12 @@ def _grow(
     note: Note | None,
 ) -> _Live:
     """One more token for the beams of a group. `own` are the logits of the model, where `logits` are penalised."""
-    A, V, columns, width = len(live.text_A), logits.shape[-1], live.columns(group, groups), found[0][0].size
+    A, V, columns, width = len(live.text_A), logits.shape[-1], live.columns(group, groups), best[0][0].size
     of_group = logits if groups == 1 else logits.view(A, -1, V)[:, columns].reshape(-1, V)
     score_AS, tokens_ASN = live.score_AS[:, columns], live.tokens_ASN[:, columns]
     ranked_AC, parent_AC, token_AC = _candidates(of_group, score_AS, 2 * width, used_AV, banned)
     if groups > 1:
-        closed_A = torch.tensor([not found[text][group].open for text in live.text_A.tolist()], device=logits.device)
+        closed_A = torch.tensor([not best[text][group].open for text in live.text_A.tolist()], device=logits.device)
         ranked_AC = ranked_AC.masked_fill(closed_A.unsqueeze(1), -torch.inf)
     best_AC = ranked_AC if used_AV is None else ranked_AC + used_AV.gather(1, token_AC)
     log_p_AC = best_AC
@@ -200,12 +200,12 @@ def _grow(
     if ended is not None:
         ended_AC |= _ended(ended, live.text_A, tokens_ASN, parent_AC, token_AC, best_AC)
     noted_AC, cut_AC = ended_AC, torch.zeros_like(ended_AC)
-    if found[0][group].rules == "transformers":
-        last_A = torch.tensor([found[text][group].limit <= tokens_ASN.shape[2] + 1 for text in live.text_A.tolist()])
+    if best[0][group].rules == "transformers":
+        last_A = torch.tensor([best[text][group].limit <= tokens_ASN.shape[2] + 1 for text in live.text_A.tolist()])
         cut_AC = last_A.to(logits.device).unsqueeze(1) & ~ended_AC
         ended_AC = ended_AC | cut_AC
         noted_AC = ended_AC & (torch.arange(ended_AC.shape[1], device=logits.device) < width)
-    _note_ended(found, group, live.text_A, tokens_ASN, best_AC, log_p_AC, parent_AC, token_AC, noted_AC, cut_AC)
+    _note_ended(best, group, live.text_A, tokens_ASN, best_AC, log_p_AC, parent_AC, token_AC, noted_AC, cut_AC)
     ranked_AS, place_AS = ranked_AC.masked_fill(ended_AC, -torch.inf).topk(min(width, best_AC.shape[1]))
     dead_AS = ranked_AS == -torch.inf
     if note is not None:
@@ -268,11 +268,11 @@ class _BestHypotheses:
 
 def _merged(groups: Sequence[_BestHypotheses]) -> list[Hypothesis]:
     """The hypotheses of all groups, best first, each of them once."""
-    found: dict[tuple[int, ...], Hypothesis] = {}
+    by_tokens: dict[tuple[int, ...], Hypothesis] = {}
     for group in groups:
         for hypothesis in group.sorted():
-            found.setdefault(hypothesis.tokens, hypothesis)
-    return sorted(found.values(), key=lambda hypothesis: -hypothesis.score)
+            by_tokens.setdefault(hypothesis.tokens, hypothesis)
+    return sorted(by_tokens.values(), key=lambda hypothesis: -hypothesis.score)
 
 
 def _candidates(
@@ -327,16 +327,16 @@ def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int, banned: Seque
 
 def _ended(ended: Ended, text_A: Tensor, tokens_ASN: Tensor, parent_AC: Tensor, token_AC: Tensor, best_AC: Tensor) -> Tensor:
     """Whether each candidate ends its text, according to `ended`."""
-    past, found = tokens_ASN.tolist(), torch.zeros_like(token_AC, dtype=torch.bool)
+    past, ended_AC = tokens_ASN.tolist(), torch.zeros_like(token_AC, dtype=torch.bool)
     candidates = zip(text_A.tolist(), parent_AC.tolist(), token_AC.tolist(), best_AC.tolist(), strict=True)
     for a, (text, parents, tokens, best) in enumerate(candidates):
         for c, (parent, token, score) in enumerate(zip(parents, tokens, best, strict=True)):
-            found[a, c] = score > -torch.inf and ended(text, (*past[a][parent], token))
-    return found
+            ended_AC[a, c] = score > -torch.inf and ended(text, (*past[a][parent], token))
+    return ended_AC
 
 
 def _note_ended(
-    found: list[list[_BestHypotheses]],
+    best: list[list[_BestHypotheses]],
     group: int,
     text_A: Tensor,
     tokens_ASN: Tensor,
@@ -353,4 +353,4 @@ def _note_ended(
     scores_E2 = torch.stack((best_AC[a_E, c_E], log_p_AC[a_E, c_E]), dim=1).tolist()
     texts, cut_E = text_A[a_E.cpu()].tolist(), cut_AC[a_E, c_E].tolist()
     for text, tokens_N, (score, log_p), cut in zip(texts, tokens_EN, scores_E2, cut_E, strict=True):
-        found[text][group].add(tuple(tokens_N), score, log_p, finished=not cut)
+        best[text][group].add(tuple(tokens_N), score, log_p, finished=not cut)

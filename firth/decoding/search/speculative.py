@@ -91,8 +91,8 @@ def accepted(token_k: Tensor, q_kV: Tensor, p_TV: Tensor, u_T: Tensor) -> list[i
     rest_V = (p_TV[n] - q_TV[n]).clamp(min=0)
     rest_V = torch.where(rest_V.sum() > 0, rest_V, p_TV[n])  # p = q but for rounding
     token_1 = at_quantile(rest_V.unsqueeze(0), u_T[k:])
-    found: list[int] = torch.cat((token_k, token_1, n.view(1))).tolist()  # one transfer from the device
-    return [*found[: found[-1]], found[-2]]
+    tokens: list[int] = torch.cat((token_k, token_1, n.view(1))).tolist()  # one transfer from the device
+    return [*tokens[: tokens[-1]], tokens[-2]]
 
 
 def distributions(logits_TV: Tensor, past_N: Tensor, config: DecodingConfig) -> Tensor:

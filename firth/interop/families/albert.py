@@ -38,14 +38,14 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
         config.take(key)
     config.expect("inner_group_num", 1)
     groups, narrow = config.size("num_hidden_groups", 1), config.size("embedding_size", _WIDTH)
-    found = bert.read(config, activation="gelu_new")
-    if narrow == found.width:
+    settings = bert.read(config, activation="gelu_new")
+    if narrow == settings.width:
         raise DataError(f"config.json: embedding_size is {narrow}, as hidden_size; firth has no projection between equal widths.")
-    activation: Any = found.feedforward.activation
+    activation: Any = settings.feedforward.activation
     return dataclasses.replace(
-        found,
-        layer_groups=None if groups == found.depth else groups,
-        embedding=dataclasses.replace(found.embedding, width=narrow),
+        settings,
+        layer_groups=None if groups == settings.depth else groups,
+        embedding=dataclasses.replace(settings.embedding, width=narrow),
         transform_activation=activation,
     )
 

@@ -110,7 +110,7 @@ def read_embedded(config: ForeignConfig) -> dict[str, Any]:
 
 
 def write_shape(model: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    table: dict[str, Any] = {
         "is_encoder_decoder": True,
         "d_model": model.width,
         "max_position_embeddings": model.context,
@@ -120,8 +120,8 @@ def write_shape(model: Any) -> dict[str, Any]:
         "forced_eos_token_id": None,
     }
     for side, depth in (("encoder", model.encoder_depth or model.depth), ("decoder", model.depth)):
-        found |= {f"{side}_layers": depth, f"{side}_attention_heads": model.attention.heads, f"{side}_ffn_dim": model.inner}
-    return found
+        table |= {f"{side}_layers": depth, f"{side}_attention_heads": model.attention.heads, f"{side}_ffn_dim": model.inner}
+    return table
 
 
 def write(model: Any) -> dict[str, Any]:

@@ -32,9 +32,9 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
     narrow = config.size("embedding_size")
     for size in ("generator_hidden_size", "generator_size"):
         config.take(size)  # of the model that it was trained with
-    found = bert.read(config)
+    settings = bert.read(config)
     return dataclasses.replace(
-        found, embedding=dataclasses.replace(found.embedding, width=None if narrow == found.width else narrow)
+        settings, embedding=dataclasses.replace(settings.embedding, width=None if narrow == settings.width else narrow)
     )
 
 

@@ -129,8 +129,8 @@ def _read(body: EncoderBody, head: Head, config: ForeignConfig) -> TransformerEn
     if head.objective == "classification":
         config.expect("problem_type", None, "single_label_classification")
     own = head.read(config)
-    found = dataclasses.replace(body.read(config), **head.settings, **own)
+    settings = dataclasses.replace(body.read(config), **head.settings, **own)
     for name, values in head.limited.items():
-        if (given := attrgetter(name)(found)) not in values:
+        if (given := attrgetter(name)(settings)) not in values:
             raise ConfigError(f"model.{name} is {given!r}; with this head it can only be {values[0]!r}")
-    return found
+    return settings

@@ -55,8 +55,8 @@ class Family:
         setting, value, tensor = self.optional
         bare = tensor.removeprefix(self.weights_of(model).prefix)
         given: Any = model
-        found: ModelConfig = dataclasses.replace(given, **{setting: value if tensor in names or bare in names else None})
-        return found
+        config: ModelConfig = dataclasses.replace(given, **{setting: value if tensor in names or bare in names else None})
+        return config
 
     def weights_of(self, model: ModelConfig) -> WeightMap:
         return self.weights if isinstance(self.weights, WeightMap) else self.weights(model)

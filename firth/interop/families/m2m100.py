@@ -39,8 +39,8 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
 
 
 def padding(model: Any) -> int:
-    found: int = model.position.first - 1
-    return found
+    rows: int = model.position.first - 1
+    return rows
 
 
 M2M_100 = dataclasses.replace(

@@ -62,6 +62,6 @@ def rows(tokenizer: Tokenizer) -> int:
 def tokenizer_json(tokenizer: Tokenizer) -> str:
     if tokenizer.mask is not None:
         return tokenizer.to_json()
-    found = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    found.add_special_tokens([AddedToken(NAME, normalized=False)])
-    return str(found.to_str())
+    theirs = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+    theirs.add_special_tokens([AddedToken(NAME, normalized=False)])
+    return str(theirs.to_str())

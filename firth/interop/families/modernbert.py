@@ -106,14 +106,14 @@ def _bases(config: ForeignConfig) -> tuple[float, float]:
     config.expect("rope_scaling", None)
     old = config.number("global_rope_theta", 160_000.0), config.number("local_rope_theta", 10_000.0)
     tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")
-    found = []
+    bases = []
     for kind, base in zip((_GLOBAL, _LOCAL), old, strict=True):
         inner = ForeignConfig(tables.table(kind), f"config.json: rope_parameters.{kind}")
         inner.expect("rope_type", "default")
-        found.append(inner.number("rope_theta", base))
+        bases.append(inner.number("rope_theta", base))
         inner.finish()
     tables.finish()
-    return found[0], found[1]
+    return bases[0], bases[1]
 
 
 def write(model: Any) -> dict[str, Any]:

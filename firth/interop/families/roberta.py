@@ -28,9 +28,9 @@ BEHIND = Conversion(
 
 def read(config: ForeignConfig) -> TransformerEncoderConfig:
     config.expect("pad_token_id", _PADDING)
-    found = bert.read(config)
-    assert found.context is not None
-    return dataclasses.replace(found, context=found.context - _BEFORE)
+    settings = bert.read(config)
+    assert settings.context is not None
+    return dataclasses.replace(settings, context=settings.context - _BEFORE)
 
 
 def write(model: Any) -> dict[str, Any]:

@@ -91,9 +91,9 @@ def write_rope(model: Any) -> dict[str, Any]:
         }
     trained = model.position.context
     table: dict[str, Any] = {"rope_type": kind, "factor": model.position.factor or model.context / trained}
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     if kind == "dynamic":
-        found["max_position_embeddings"] = trained  # after so many tokens, positions depend on the length of the text
+        entries["max_position_embeddings"] = trained  # after so many tokens, positions depend on the length of the text
     else:
         table["original_max_position_embeddings"] = trained
     if kind == "yarn":
@@ -101,7 +101,7 @@ def write_rope(model: Any) -> dict[str, Any]:
     if kind == "llama3":
         table |= {"high_freq_factor": LLAMA_FAST, "low_freq_factor": LLAMA_SLOW}
     return {
-        **found,
+        **entries,
         "rope_theta": model.position.base,
         "rope_scaling": table,
         "rope_parameters": {**table, "rope_theta": model.position.base},

@@ -32,8 +32,8 @@ _SCALED = (
 
 
 def weights(model: Any) -> WeightMap:
-    found = weight_map(model)
-    return dataclasses.replace(found, weights=(*_TABLES, *found.weights))
+    of_t5 = weight_map(model)
+    return dataclasses.replace(of_t5, weights=(*_TABLES, *of_t5.weights))
 
 
 def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:

@@ -127,13 +127,13 @@ def read_json(path: Path, default: dict[str, Any] | None = None, schema: str | N
     """The table in a file, `default` where there is none. `schema` is its name in SCHEMAS, where that is not the file's own."""
     if default is not None and not path.is_file():
         return dict(default)
-    found = parse_json(read_text(path), str(path))
-    if not isinstance(found, dict):
+    content = parse_json(read_text(path), str(path))
+    if not isinstance(content, dict):
         raise DataError(f"{path} is not a table. Download it again.")
     for key, kind in SCHEMAS[schema or path.name].items():
-        if found.get(key) is not None and not kind.fits(found[key]):
-            raise DataError(f"{path.name}: {key} is {shown(found[key])}; expected {kind.expected}")
-    return found
+        if content.get(key) is not None and not kind.fits(content[key]):
+            raise DataError(f"{path.name}: {key} is {shown(content[key])}; expected {kind.expected}")
+    return content
 
 
 def read_text(path: Path) -> str:
@@ -150,14 +150,14 @@ def read_text(path: Path) -> str:
 
 def parse_json(text: str, where: str) -> Any:
     try:
-        found = json.loads(text, parse_constant=_no_constant)
+        content = json.loads(text, parse_constant=_no_constant)
         if _LONE.search(text):
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{where} is damaged: a string holds half of a surrogate pair. Download it again.") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not valid JSON: {str(error)[:200]}. Download it again.") from error
-    return found
+    return content
 
 
 def _no_constant(name: str) -> float:

@@ -48,10 +48,10 @@ def written_tokens(tokenizer: Tokenizer) -> dict[str, Any]:
         start = {} if languages.starts else {"decoder_start_token_id": tokens.start}
         return start | _banned(tokens)
     tokens = tokenizer.decoder
-    found: dict[str, Any] = {"decoder_start_token_id": tokens.start}
+    table: dict[str, Any] = {"decoder_start_token_id": tokens.start}
     if tokens.first is not None:
-        found["forced_bos_token_id"] = tokens.first
-    return found | _banned(tokens)
+        table["forced_bos_token_id"] = tokens.first
+    return table | _banned(tokens)
 
 
 def _banned(tokens: DecoderTokens) -> dict[str, Any]:

@@ -99,22 +99,22 @@ class GGUFFile:
     def _dequantised(self, name: str, values: _Values) -> NDArray[np.float32]:
         rows = np.frombuffer(self._bytes, np.uint8, values.size, values.start).reshape(*values.shape[:-1], -1)
         try:
-            found: NDArray[np.float32] = self._gguf.quants.dequantize(rows, values.kind)
+            numbers: NDArray[np.float32] = self._gguf.quants.dequantize(rows, values.kind)
         except NotImplementedError:
             raise DataError(f"{name} is of the type {values.kind.name}, which the package gguf cannot dequantise.") from None
-        return found.astype(np.float32, copy=False).reshape(values.shape)
+        return numbers.astype(np.float32, copy=False).reshape(values.shape)
 
     def _placed(self, described: list[tuple[str, tuple[int, ...], int, int]], end: int) -> dict[str, _Values]:
         alignment = self.metadata.get("general.alignment", self._gguf.GGUF_DEFAULT_ALIGNMENT)
         if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
             raise CorruptFile(f"{self.path} is damaged: general.alignment is {alignment!r}. {_AGAIN}")
         start = -(-end // alignment) * alignment
-        found: dict[str, _Values] = {}
+        values_of: dict[str, _Values] = {}
         for name, shape, kind, offset in described:
-            if name in found:
+            if name in values_of:
                 raise CorruptFile(f"{self.path} is damaged: it has the tensor {name} twice. {_AGAIN}")
-            found[name] = self._place(name, shape, kind, start + offset)
-        return found
+            values_of[name] = self._place(name, shape, kind, start + offset)
+        return values_of
 
     def _place(self, name: str, shape: tuple[int, ...], number: int, start: int) -> _Values:
         try:
@@ -178,9 +178,9 @@ class _Header:
         if kind not in _SCALARS:
             raise self._damaged(f"its metadata has a value of the type {kind}")
         dtype = np.dtype(_SCALARS[kind])
-        found = np.frombuffer(self._take(dtype.itemsize * count), dtype)
+        numbers = np.frombuffer(self._take(dtype.itemsize * count), dtype)
         # the shortest decimal that is this float32: 1e-05, not 9.999999747378752e-06
-        return [float(str(number)) for number in found] if dtype.kind == "f" else found.tolist()
+        return [float(str(number)) for number in numbers] if dtype.kind == "f" else numbers.tolist()
 
     def _string(self) -> str:
         return self._take(self._number("<Q")).decode("utf-8", "replace")

@@ -51,15 +51,15 @@ def read_tokenizer(metadata: Mapping[str, Any], vocab: int) -> Tokenizer:
     kind = metadata.get(f"{_GGML}model")
     if kind not in ("gpt2", "llama"):
         raise DataError(f'{_GGML}model is {kind!r}; firth reads the tokenizers "gpt2" and "llama".')
-    found = _Read(metadata)
+    source = _Read(metadata)
     try:
-        built = found.byte_pairs() if kind == "gpt2" else found.sentence_piece()
+        built = source.byte_pairs() if kind == "gpt2" else source.sentence_piece()
     except DataError:
         raise
     except Exception as error:  # tokenizers raises a bare Exception
         raise DataError(f"the tokenizer in the metadata cannot be built: {error}. Download the file again.") from error
-    found.add_special(built)
-    return Tokenizer.imported(built.to_str(), found.settings(), vocab)
+    source.add_special(built)
+    return Tokenizer.imported(built.to_str(), source.settings(), vocab)
 
 
 class _Read:
@@ -86,10 +86,10 @@ class _Read:
             if not right or " " in right:
                 raise DataError(f"{_GGML}merges has the entry {str(merge)!r}; expected two tokens. Download the file again.")
             merges.append((left, right))
-        found = tokenizers.Tokenizer(models.BPE(self.ids, merges, ignore_merges=pre in _WHOLE))
-        found.pre_tokenizer = pre_tokenizer(str(pre))
-        found.decoder = decoders.ByteLevel()
-        return found
+        tokenizer = tokenizers.Tokenizer(models.BPE(self.ids, merges, ignore_merges=pre in _WHOLE))
+        tokenizer.pre_tokenizer = pre_tokenizer(str(pre))
+        tokenizer.decoder = decoders.ByteLevel()
+        return tokenizer
 
     def sentence_piece(self) -> tokenizers.Tokenizer:
         scores = self._list("scores")
@@ -97,15 +97,15 @@ class _Read:
             raise DataError(f"the metadata has {len(self.tokens):,} tokens, but {len(scores):,} scores. Download it again.")
         joined = {name: scores[id] for name, id in self.ids.items() if self._types[id] in (NORMAL, USER_DEFINED, UNUSED)}
         unknown = self._named("unknown")
-        found = tokenizers.Tokenizer(
+        tokenizer = tokenizers.Tokenizer(
             models.BPE(self.ids, merges_of(joined, self.ids), unk_token=unknown, fuse_unk=True, byte_fallback=True)
         )
         first = bool(self._get("add_space_prefix", True))
         replaced = normalizers.Replace(" ", _SPACE)
-        found.normalizer = normalizers.Sequence([normalizers.Prepend(_SPACE), replaced]) if first else replaced
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(_SPACE), replaced]) if first else replaced
         steps = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
-        found.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if first else steps)
-        return found
+        tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if first else steps)
+        return tokenizer
 
     def add_special(self, tokenizer: tokenizers.Tokenizer) -> None:
         """Tokens that no text is merged to, and those before and after each text."""
@@ -148,10 +148,10 @@ class _Read:
         return self._metadata.get(_GGML + key, default)
 
     def _list(self, key: str, default: list[Any] | None = None) -> list[Any]:
-        found = self._get(key, default)
-        if not isinstance(found, list) or not found:
+        values = self._get(key, default)
+        if not isinstance(values, list) or not values:
             raise DataError(f"the metadata has no {_GGML}{key}; expected a list. Download the file again.")
-        return found
+        return values
 
 
 def pre_tokenizer(pre: str) -> Any:
@@ -171,14 +171,14 @@ def spare(id: int) -> str:
 
 def merges_of(scores: Mapping[str, float], ids: Mapping[str, int]) -> list[tuple[str, str]]:
     """Every way to join two tokens to a third, the third with the highest score first; longer first parts before shorter ones."""
-    found: list[tuple[float, int, int, str, str]] = []
+    merges: list[tuple[float, int, int, str, str]] = []
     for name, score in scores.items():
         for cut in range(1, len(name)):
             left, right = name[:cut], name[cut:]
             if left in ids and right in ids:
-                found.append((-score, -len(left), -len(right), left, right))
-    found.sort(key=lambda merge: merge[:3])
-    return [(left, right) for *_, left, right in found]
+                merges.append((-score, -len(left), -len(right), left, right))
+    merges.sort(key=lambda merge: merge[:3])
+    return [(left, right) for *_, left, right in merges]
 
 
 def write_tokenizer(tokenizer: Tokenizer, template: str | None = None) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def write_tokenizer(tokenizer: Tokenizer, template: str | None = None) -> dict[s
     if len(tokenizer.begin) > 1 or tokenizer.end not in ((), (tokenizer.eos,)):
         raise ConfigError("GGUF cannot express the special tokens that this tokenizer puts before and after a text.")
     ids = {"bos": begin, "eos": written.eos, "unknown": tokenizer.unknown, "padding": written.id_of("pad_token")}
-    found = {
+    entries = {
         **own,
         "tokens": [written.names.get(id, spare(id)) for id in range(tokenizer.vocab)],
         "token_type": [written.type_of(id) for id in range(tokenizer.vocab)],
@@ -200,7 +200,7 @@ def write_tokenizer(tokenizer: Tokenizer, template: str | None = None) -> dict[s
         "add_eos_token": bool(tokenizer.end),
         **{f"{name}_token_id": id for name, id in ids.items() if id is not None},
     }
-    named = {_GGML + key: value for key, value in found.items()}
+    named = {_GGML + key: value for key, value in entries.items()}
     return named | ({"tokenizer.chat_template": template} if template else {})
 
 
@@ -270,27 +270,27 @@ def _merges(model: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _grouped(merges: Sequence[tuple[str, str]]) -> list[tuple[str, frozenset[tuple[str, str]]]]:
     """The ways to make each token, the first token first. In which order one token's ways come makes no difference."""
-    found: dict[str, set[tuple[str, str]]] = {}
+    merges_of_token: dict[str, set[tuple[str, str]]] = {}
     for left, right in merges:
-        found.setdefault(left + right, set()).add((left, right))
-    return [(name, frozenset(ways)) for name, ways in found.items()]
+        merges_of_token.setdefault(left + right, set()).add((left, right))
+    return [(name, frozenset(ways)) for name, ways in merges_of_token.items()]
 
 
 def _described(pre: str) -> dict[str, Any]:
     built = tokenizers.Tokenizer(models.BPE())
     built.pre_tokenizer = pre_tokenizer(pre)
-    found: dict[str, Any] = json.loads(built.to_str())
-    return found
+    description: dict[str, Any] = json.loads(built.to_str())
+    return description
 
 
 def _steps(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the pre-tokenizer does, without what makes no difference to the ids."""
-    found = []
+    steps = []
     for part in _parts(table["pre_tokenizer"], "pretokenizers"):
         digits = part["type"] == "Digits" and part.get("individual_digits")
         plain = {"type": "Split", "pattern": {"Regex": r"\p{N}"}, "behavior": "Isolated"} if digits else part
-        found.append({key: value for key, value in plain.items() if key not in ("trim_offsets", "invert")})
-    return found
+        steps.append({key: value for key, value in plain.items() if key not in ("trim_offsets", "invert")})
+    return steps
 
 
 def _parts(table: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:

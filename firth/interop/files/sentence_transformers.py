@@ -74,15 +74,15 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     """The kind of each module, and its folder."""
     path = folder / MODULES
     try:
-        found = [
+        modules = [
             (str(one["type"]).rsplit(".", 1)[-1], str(one.get("path", ""))) for one in parse_json(read_text(path), str(path))
         ]
     except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} does not list modules with a type and a path. Download it again.") from error
-    for _, name in found:
+    for _, name in modules:
         if name and not is_inside(name):
             raise DataError(f"{path} names the folder {shown(name)}, which is not in it. Download it again.")
-    return [(kind, folder / name) for kind, name in found]
+    return [(kind, folder / name) for kind, name in modules]
 
 
 def _pool(folder: Path) -> PoolKind:

@@ -63,16 +63,16 @@ class SentencePiece:
         for name in (unknown, end):
             if name not in ids:
                 raise DataError(f"the vocabulary has no token {name}. Download vocab.json again.")
-        found = tokenizers.Tokenizer(models.Unigram(table, ids[unknown], byte_fallback=False))
+        tokenizer = tokenizers.Tokenizer(models.Unigram(table, ids[unknown], byte_fallback=False))
         steps = [normalizers.Precompiled(self.characters)] if self.characters else []
-        found.normalizer = normalizers.Sequence([*steps, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")])
-        found.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True)
-        found.decoder = decoders.Metaspace("▁", prepend_scheme="always", split=True)
-        found.post_processor = processors.TemplateProcessing(f"$A {end}", f"$A {end} $B {end}", [(end, ids[end])])
-        found.add_special_tokens([AddedToken(name, normalized=False) for name in (unknown, end, "<pad>") if name in ids])
+        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")])
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True)
+        tokenizer.decoder = decoders.Metaspace("▁", prepend_scheme="always", split=True)
+        tokenizer.post_processor = processors.TemplateProcessing(f"$A {end}", f"$A {end} $B {end}", [(end, ids[end])])
+        tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in (unknown, end, "<pad>") if name in ids])
         codes = [name for name in ids if name.startswith(">>") and name.endswith("<<")]  # of the language to translate to
-        found.add_tokens([AddedToken(name, normalized=False, rstrip=True) for name in codes])
-        return found
+        tokenizer.add_tokens([AddedToken(name, normalized=False, rstrip=True) for name in codes])
+        return tokenizer
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -95,12 +95,12 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:
-    found = shift = 0
+    number = shift = 0
     while True:
         byte = data[place]
-        found |= (byte & 127) << shift
+        number |= (byte & 127) << shift
         place, shift = place + 1, shift + 7
         if byte < 128:
-            return found, place
+            return number, place
         if shift > 63:
             raise ValueError("a number is too long")

@@ -62,8 +62,8 @@ def _numbered(path: Path) -> dict[int, str]:
 def _read(
     folder: Path, text: str, settings: dict[str, Any], config: Mapping[str, Any], vocab: int, more: Mapping[str, Any] | None
 ) -> Tokenizer:
-    found = parsed(text, str(folder / "tokenizer.json"), vocab)
-    ends = _ends(found, config, read_json(folder / "generation_config.json", {}))
+    tokenizer = parsed(text, str(folder / "tokenizer.json"), vocab)
+    ends = _ends(tokenizer, config, read_json(folder / "generation_config.json", {}))
     settings.pop(ENDS, None)
     several = {ENDS: list(ends.values())} if len(ends) > 1 else {}
     eos = _eos(settings, list(ends))
@@ -74,10 +74,10 @@ def with_languages(tokenizer: Tokenizer, generation: Mapping[str, Any]) -> Token
     """The tokenizer of an encoder–decoder with its languages, if it has any; `generation` says in which the decoder begins."""
     ids, around = language_ids(tokenizer.special), (tokenizer.begin, tokenizer.end)
     start, forced = generation.get("decoder_start_token_id"), generation.get("forced_bos_token_id")
-    found = found_languages(ids, around, tokenizer.settings, start, forced)
-    if found is None:
+    languages = found_languages(ids, around, tokenizer.settings, start, forced)
+    if languages is None:
         return tokenizer
-    return Tokenizer.imported(tokenizer.to_json(), {**tokenizer.settings, **found.settings()}, tokenizer.vocab)
+    return Tokenizer.imported(tokenizer.to_json(), {**tokenizer.settings, **languages.settings()}, tokenizer.vocab)
 
 
 def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
@@ -89,19 +89,21 @@ def _json_of(folder: Path, settings: Mapping[str, Any], vocab: int) -> str:
         check_ids(list(ids.items()), str(folder / "vocab.json"), vocab)
         if len(set(ids.values())) < len(ids):
             raise DataError(f"{folder / 'vocab.json'} gives the same id to several tokens. Download it again.")
-        found = _byte_pairs(folder, special)
+        tokenizer = _byte_pairs(folder, special)
     elif (folder / "vocab.txt").is_file():
-        found = _word_pieces(folder, special)
+        tokenizer = _word_pieces(folder, special)
     elif (folder / "spiece.model").is_file():
-        found = _t5_pieces(folder / "spiece.model", special, vocab)
+        tokenizer = _t5_pieces(folder / "spiece.model", special, vocab)
     else:
         raise DataError(
             f"{folder} has no tokenizer.json, vocab.json with merges.txt, vocab.txt or spiece.model. Write one with "
             "`transformers`: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)."
         )
     names = [name for key in _SPECIAL if (name := token_name(special.get(key))) is not None]
-    found.add_special_tokens([AddedToken(name, normalized=False) for name in names if found.token_to_id(name) is not None])
-    return str(found.to_str())
+    tokenizer.add_special_tokens(
+        [AddedToken(name, normalized=False) for name in names if tokenizer.token_to_id(name) is not None]
+    )
+    return str(tokenizer.to_str())
 
 
 def _byte_pairs(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenizer:
@@ -110,30 +112,30 @@ def _byte_pairs(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenize
         model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     except Exception as error:  # tokenizers raises a bare Exception
         raise DataError(f"vocab.json or merges.txt in {folder} cannot be read: {error}. Download both again.") from error
-    found = tokenizers.Tokenizer(model)
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(special.get("add_prefix_space", False)))
-    found.decoder = decoders.ByteLevel()
-    first, last = found.token_to_id("<s>"), found.token_to_id("</s>")
-    found.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(special.get("add_prefix_space", False)))
+    tokenizer.decoder = decoders.ByteLevel()
+    first, last = tokenizer.token_to_id("<s>"), tokenizer.token_to_id("</s>")
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     if first is not None and last is not None:
-        found.post_processor = processors.RobertaProcessing(("</s>", last), ("<s>", first), trim_offsets=False)
-    return found
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", last), ("<s>", first), trim_offsets=False)
+    return tokenizer
 
 
 def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """BERT's."""
     unknown = token_name(special.get("unk_token")) or "[UNK]"
     first, last = token_name(special.get("cls_token")) or "[CLS]", token_name(special.get("sep_token")) or "[SEP]"
-    found = tokenizers.Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token=unknown))
+    tokenizer = tokenizers.Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token=unknown))
     lower = bool(special.get("do_lower_case", True))
-    found.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=special.get("strip_accents"))
-    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    found.decoder = decoders.WordPiece(prefix="##")
-    first_id, last_id = found.token_to_id(first), found.token_to_id(last)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=special.get("strip_accents"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    first_id, last_id = tokenizer.token_to_id(first), tokenizer.token_to_id(last)
     if first_id is None or last_id is None:
         raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
-    found.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
-    return found
+    tokenizer.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
+    return tokenizer
 
 
 def _t5_pieces(path: Path, special: Mapping[str, Any], vocab: int) -> tokenizers.Tokenizer:
@@ -142,11 +144,11 @@ def _t5_pieces(path: Path, special: Mapping[str, Any], vocab: int) -> tokenizers
     pieces = [text for text, _, _ in model.pieces]
     extra = max(0, min(special.get("extra_ids", 100), vocab - len(pieces)))
     names = dict(enumerate([*pieces, *(f"<extra_id_{n}>" for n in reversed(range(extra)))]))
-    found = model.tokenizer(
+    tokenizer = model.tokenizer(
         names, token_name(special.get("unk_token")) or "<unk>", token_name(special.get("eos_token")) or "</s>"
     )
-    found.add_special_tokens([AddedToken(f"<extra_id_{n}>", normalized=False) for n in range(extra)])
-    return found
+    tokenizer.add_special_tokens([AddedToken(f"<extra_id_{n}>", normalized=False) for n in range(extra)])
+    return tokenizer
 
 
 def ending_json(tokenizer: Tokenizer) -> str:
@@ -156,20 +158,20 @@ def ending_json(tokenizer: Tokenizer) -> str:
         return _in_language(text, tokenizer)
     if tokenizer.end or name is None:
         return text
-    found = tokenizers.Tokenizer.from_str(text)
-    found.post_processor = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, tokenizer.eos)])
-    return str(found.to_str())
+    theirs = tokenizers.Tokenizer.from_str(text)
+    theirs.post_processor = processors.TemplateProcessing(f"$A {name}", f"$A {name} $B {name}", [(name, tokenizer.eos)])
+    return str(theirs.to_str())
 
 
 def _in_language(text: str, tokenizer: Tokenizer) -> str:
     """A tokenizer.json that puts the token of the tokenizer's source language around a text."""
-    found, names = tokenizers.Tokenizer.from_str(text), tokenizer.names()
-    if (*tokenizer.begin, *tokenizer.end) == tuple(found.encode("").ids):
+    theirs, names = tokenizers.Tokenizer.from_str(text), tokenizer.names()
+    if (*tokenizer.begin, *tokenizer.end) == tuple(theirs.encode("").ids):
         return text
     before, behind = ([names[id] for id in part] for part in (tokenizer.begin, tokenizer.end))
     special = [(names[id], id) for id in (*tokenizer.begin, *tokenizer.end)]
-    found.post_processor = processors.TemplateProcessing([*before, "$A", *behind], [*before, "$A", "$B", *behind], special)
-    return str(found.to_str())
+    theirs.post_processor = processors.TemplateProcessing([*before, "$A", *behind], [*before, "$A", "$B", *behind], special)
+    return str(theirs.to_str())
 
 
 def token_name(value: Any) -> str | None:

@@ -60,8 +60,8 @@ class SafetensorsFile:
 
         try:
             with safe_open(self.path, framework="pt") as file:
-                found: Tensor = file.get_tensor(name)
-                return found
+                tensor: Tensor = file.get_tensor(name)
+                return tensor
         except (SafetensorError, OSError) as error:
             raise CorruptFile(f"{self.path} is truncated or damaged: {error}") from error
 
@@ -94,10 +94,10 @@ def _header(path: Path) -> dict[str, Any]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A table in which no name occurs twice: another reader would take the other one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return table
 
 
 def _check_entry(path: Path, name: str, entry: Any, room: int) -> None:
@@ -134,8 +134,8 @@ class TorchFile:
                 raise CorruptFile(f"{path} is damaged: {name} has the shape {tuple(tensor.shape)}, but fewer values.")
 
     def dtype(self, name: str) -> torch.dtype | str:
-        found = self._tensors[name].dtype
-        return found if found in _FLOATS.values() else str(found).removeprefix("torch.")
+        dtype = self._tensors[name].dtype
+        return dtype if dtype in _FLOATS.values() else str(dtype).removeprefix("torch.")
 
     def tensor(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -144,8 +144,8 @@ class TorchFile:
 def _loaded(path: Path) -> dict[str, Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions of pickle, before it refuses
-        found: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    return found
+        tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    return tensors
 
 
 class WeightFiles:
@@ -178,16 +178,16 @@ class WeightFiles:
                 raise DataError(
                     f"{name} is stored as {kind}, so these weights are quantised. Use the float16 or bfloat16 weights."
                 )
-        found = set(kinds.values())
-        only = found.pop() if len(found) == 1 else torch.float32
+        dtypes = set(kinds.values())
+        only = dtypes.pop() if len(dtypes) == 1 else torch.float32
         assert isinstance(only, torch.dtype)
         return only
 
     def tensor(self, name: str) -> Tensor:
         file, old = self._files[name]
-        found = file.tensor(old)
-        expect_finite(found, old, str(file.path))
-        return found
+        tensor = file.tensor(old)
+        expect_finite(tensor, old, str(file.path))
+        return tensor
 
 
 def _present(name: str) -> str:
@@ -212,10 +212,10 @@ def _sharded(folder: Path, index: Path, kind: type[SafetensorsFile] | type[Torch
     for tensor, name in table.items():
         if tensor not in files[name].shapes:
             raise DataError(f"{index.name} says that {name} holds {shown(tensor)}, but it does not. Download both again.")
-    found: dict[str, WeightFile] = {}
+    file_of: dict[str, WeightFile] = {}
     for file in files.values():
         for tensor in file.shapes:
-            if tensor in found:
-                raise DataError(f"{tensor} is in both {found[tensor].path.name} and {file.path.name}. Download both again.")
-            found[tensor] = file
-    return found
+            if tensor in file_of:
+                raise DataError(f"{tensor} is in both {file_of[tensor].path.name} and {file.path.name}. Download both again.")
+            file_of[tensor] = file
+    return file_of

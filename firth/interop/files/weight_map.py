@@ -184,11 +184,11 @@ class WeightMap:
 
     def write(self, ours: Mapping[str, Tensor], settings: Any) -> dict[str, Tensor]:
         """Their tensors."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for place in self.places(ours, self.prefix if self.bare else ""):
             parts = place.conversion.to_theirs(ours[place.ours], settings)
-            found |= {name: part.contiguous() for name, part in zip(place.theirs, parts, strict=True)}
-        return found
+            tensors |= {name: part.contiguous() for name, part in zip(place.theirs, parts, strict=True)}
+        return tensors
 
     def _check(
         self,

@@ -109,7 +109,7 @@ def _package() -> Any:
 
 def _common(specs: Any, model: Any) -> dict[str, Any]:
     """What their encoders and decoders take alike."""
-    found: dict[str, Any] = {
+    table: dict[str, Any] = {
         "pre_norm": model.norm.placement == "pre",
         "activation": specs.common_spec.Activation[_ACTIVATIONS[model.feedforward.activation]],
         "layernorm_embedding": model.embedding.norm,
@@ -120,8 +120,8 @@ def _common(specs: Any, model: Any) -> dict[str, Any]:
         "head_dim": model.per_head if model.per_head * model.attention.heads != model.width else None,
     }
     if model.position.kind == "rotary":
-        found |= {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": model.position.base}
-    return found
+        table |= {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": model.position.base}
+    return table
 
 
 def _fill(spec: Any, stack: Stack, prefix: str, weights: Mapping[str, NDArray[Any]], model: Any) -> None:
@@ -195,8 +195,8 @@ def _output(decoder: Any, weights: Mapping[str, NDArray[Any]], banned: tuple[int
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
-    found: NDArray[Any] = tensor.detach().float().contiguous().numpy()
-    return found
+    array: NDArray[Any] = tensor.detach().float().contiguous().numpy()
+    return array
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -171,11 +171,11 @@ def write_metadata(model: Any, vocab: int) -> Mapping[str, int | float | str]:
 
 def write_weights(weights: Mapping[str, Tensor], model: Any) -> dict[str, Tensor]:
     """Their tensors, with the frequencies of LLaMA 3.1 among them."""
-    found = WEIGHTS.write(weights, model)
+    tensors = WEIGHTS.write(weights, model)
     if model.position.scaling == "llama3":
         divisors = _divisors(_known(model.position.context), _factor(model), model.per_head, model.position.base)
-        found[FREQUENCIES] = divisors.float()
-    return found
+        tensors[FREQUENCIES] = divisors.float()
+    return tensors
 
 
 def why_not(model: Any) -> str | None:

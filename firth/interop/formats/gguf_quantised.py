@@ -40,13 +40,13 @@ def file_type(quantisation: str) -> str:
 def tensor_types(shapes: Mapping[str, tuple[int, ...]], quantisation: str, depth: int) -> dict[str, str]:
     """The type of each tensor of a LLaMA model with `depth` layers."""
     output = "output.weight" if "output.weight" in shapes else "token_embd.weight"
-    found = {
+    types = {
         name: "F32" if len(shape) < 2 else _type(name, shape[-1], quantisation, depth, output) for name, shape in shapes.items()
     }
-    if not any(kind not in ("F32", "F16") for kind in found.values()):
+    if not any(kind not in ("F32", "F16") for kind in types.values()):
         width = shapes["token_embd.weight"][-1]
         raise ConfigError(f"{quantisation} has blocks of 32 weights, and rows of {width} (model.width) are not divisible by that")
-    return found
+    return types
 
 
 def _type(name: str, columns: int, quantisation: str, depth: int, output: str) -> str:

@@ -72,10 +72,10 @@ def open_folder(folder: Path, families: Sequence[Family]) -> ForeignModel:
         raise DataError(f"{folder} has no config.json; expected a folder as `save_pretrained` writes it")
     if sentence_transformers.is_folder(folder):
         sentence = sentence_transformers.read(folder)
-        found = _opened(sentence.folder, families, "embedding")
-        model: Any = found.model
+        encoder = _opened(sentence.folder, families, "embedding")
+        model: Any = encoder.model
         own = dataclasses.replace(model, pool=sentence.pool)
-        return dataclasses.replace(found, folder=folder, model=own, objective=sentence.objective)
+        return dataclasses.replace(encoder, folder=folder, model=own, objective=sentence.objective)
     return _opened(folder, families)
 
 
@@ -233,9 +233,9 @@ class Export:
             return {}
         eos = list(ends) if len(ends) > 1 else tokenizer.eos
         first = begin[0] if begin and tokenizer.languages is None else tokenizer.eos
-        found = {"bos_token_id": first, "eos_token_id": eos}
+        ids = {"bos_token_id": first, "eos_token_id": eos}
         if self.family.model == "language":
-            return found
+            return ids
         pad = tokenizer.id_of(token_name(tokenizer.settings.get("pad_token")))
         if (needed := self.family.padding(self.model)) is not None:
             if tokenizer.kind != "imported" or pad not in (None, needed):
@@ -244,7 +244,7 @@ class Export:
                     "which stands in no text. Export this run as safetensors."
                 )
             pad = needed
-        return {**found, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer)}
+        return {**ids, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer)}
 
 
 def save_plain(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -32,18 +32,18 @@ _ALIGNED = 4096  # tensors begin at multiples of this, so that they can be memor
 
 def write_onnx(run: Outgoing, folder: Path) -> None:
     expect_packages()
-    found = graphs(run.network.float().eval())
+    exported = graphs(run.network.float().eval())
     described = {}
     with (folder / WEIGHTS).open("wb") as file:
         weights = SharedWeights(file)
-        for graph in found:
+        for graph in exported:
             model = traced(graph)
             weights.take(model)
             import onnx_ir
 
             onnx_ir.save(model, folder / graph.file)
             described[graph.file] = {"inputs": list(graph.inputs), "outputs": list(graph.outputs)}
-    write_beside(run, folder, usage=_usage(found[0]), library="onnx", more={"graphs": described})
+    write_beside(run, folder, usage=_usage(exported[0]), library="onnx", more={"graphs": described})
 
 
 def expect_packages() -> None:
@@ -103,7 +103,7 @@ def _name_axes(model: Any, graph: Graph) -> None:
 
 def _named(size: str, symbols: Mapping[str, str]) -> str:
     """A size in which torch's symbols, as in "s70 + s69", have our names."""
-    named = re.sub(r"\w+", lambda found: symbols.get(found[0], found[0]), size)
+    named = re.sub(r"\w+", lambda symbol: symbols.get(symbol[0], symbol[0]), size)
     return " + ".join(sorted(named.split(" + "), reverse=True))
 
 

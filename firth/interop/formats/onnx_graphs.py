@@ -148,7 +148,7 @@ def _with_cache(network: TransformerLM) -> Graph:
 
 def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict[str, tuple[Tensor, Axes]]:
     blocks: Any = stack.blocks
-    found: dict[str, tuple[Tensor, Axes]] = {}
+    inputs: dict[str, tuple[Tensor, Axes]] = {}
     for layer, block in enumerate(blocks):
         attention = block.attention
         if not isinstance(attention, SelfAttention):
@@ -157,8 +157,8 @@ def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict
                 "it. Export it as safetensors."
             )
         example_BGPD = torch.zeros(_B, attention.kv_heads, length, attention.head_width)
-        found |= {f"{prefix}.{layer}.{what}": (example_BGPD.clone(), axes) for what in ("key", "value")}
-    return found
+        inputs |= {f"{prefix}.{layer}.{what}": (example_BGPD.clone(), axes) for what in ("key", "value")}
+    return inputs
 
 
 # Encoders
