@@ -1,5 +1,6 @@
-"""Writes the tables of settings in docs/recipes.md from the config classes, and firth/decoding/keywords.py, the type of the
-keyword arguments that are settings of [decoding]. The comment on a field is the meaning of the setting.
+"""Writes the tables of settings in docs/recipes.md from the config classes, the table of abilities in docs/concepts.md, and
+firth/decoding/keywords.py, the type of the keyword arguments that are settings of [decoding]. The comment on a field is the
+meaning of the setting.
 
 python docs/make_settings.py [PAGE]
 """
@@ -30,6 +31,7 @@ from firth.models import ModelConfig
 from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
 from firth.tasks import FAMILIES, KINDS, TASKS, default_task
+from firth.tasks.ability import ABILITIES
 from firth.tasks.task import SPECIAL, AnyTask
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
@@ -37,7 +39,9 @@ from firth.training.config import TrainingConfig
 
 KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
 PAGE = Path(__file__).resolve().parent / "recipes.md"
+CONCEPTS = PAGE.with_name("concepts.md")
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
+BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
 MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
 _PLAIN = ("summary", "imported", "ideas")  # settings of a recipe that are no tables
@@ -392,6 +396,21 @@ def _facts(task: type[AnyTask]) -> tuple[tuple[str, ...], ...]:
     return task.families, task.metrics, task.selecting
 
 
+def abilities_table() -> str:
+    """What runs can do: a line for each ability, with the places that offer it and the tasks that have it."""
+    rows = []
+    for one in ABILITIES:
+        able, others = ([task.name for task in TASKS if (one in task.can) is has] for has in (True, False))
+        tasks = ", ".join(map(_code, able)) if len(able) < len(others) else f"all but {', '.join(map(_code, others))}"
+        needs = f"; with {one.needs.name}" if one.needs else ""
+        places = (one.method, one.verb and f"firth {one.verb}", one.route and f"POST {one.route}")
+        named = [_code(place) if place else "" for place in places]
+        rows.append((one.title(), f"{one.input} → {one.output}", *named, one.room, tasks + needs))
+    headings = ("a run can", "from → to", "method", "command", "HTTP", "room of the lab", "tasks")
+    return f"\n{_markdown(headings, rows)}\n\n"
+
+
 if __name__ == "__main__":
+    place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
     KEYWORDS.write_text(keywords(), encoding="utf-8")

@@ -132,11 +132,11 @@ def walk(run: Run[Any] | str | Path, text: str, *, target: str | None = None) ->
     return (run if isinstance(run, Run) else load(run)).walk(text, target=target)
 
 
-def network_of(path: Path) -> tuple[Recipe, Network]:
-    """The recipe of a run, or of a public model, and its network on the meta device: without weights, to be counted."""
+def network_of(path: Path) -> tuple[Recipe, Network, tuple[Ability, ...]]:
+    """The recipe of a run, or of a public model; its network on the meta device, without weights; and its abilities."""
     recipe, (source, tokenizer) = described(path)
     with torch.device("meta"), Uninitialised():
-        return recipe, recipe.task.network(source.vocab, tokenizer.vocab)
+        return recipe, recipe.task.network(source.vocab, tokenizer.vocab), recipe.task.abilities(has_template(tokenizer))
 
 
 def described(path: Path) -> tuple[Recipe, Tokenizers]:

@@ -23,7 +23,7 @@ def import_(
     from firth.api.loading import network_of
 
     import_model(folder, out)
-    recipe, network = network_of(out)
+    recipe, network, _ = network_of(out)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     if as_json:
         print_json({"run": str(out), "architecture": recipe.imported, "parameters": parameters})

@@ -30,7 +30,8 @@ from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.shipped import FOLDER
 from firth.tasks import task_class
-from firth.tasks.run import Run
+from firth.tasks.ability import Ability
+from firth.tasks.run import Run, has_template
 from firth.tasks.task import Tables, Tokenizers
 from firth.text import TokenizerConfig
 from firth.training import history
@@ -55,6 +56,7 @@ class Description:
     blocks: Blocks = field(default_factory=Blocks)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     history: tuple[dict[str, Any], ...] = ()  # of a run: versions and commands, see training/history.py
+    abilities: tuple[Ability, ...] = ()  # of a recipe or a run: what it can do
 
     def facts(self) -> dict[str, Any]:
         """Everything as plain data for JSON."""
@@ -67,7 +69,14 @@ class Description:
         facts = {key: getattr(self, key) for key in names + memory}
         counts = ("weights", "matrices", "state_per_token", "state", "activations_per_token")
         own = {key: getattr(self.of, key) for key in counts}
-        return {**facts, **own, "differs": self.differs or None, "parts": parts, "history": list(self.history)}
+        return {
+            **facts,
+            **own,
+            "differs": self.differs or None,
+            "parts": parts,
+            "history": list(self.history),
+            "abilities": [one.name for one in self.abilities],
+        }
 
     def text(self) -> str:
         """The parts of the model and their totals, as `firth describe` prints them."""
@@ -99,7 +108,8 @@ class Description:
         lines.append(("memory, training", memory))
         kept = f"; {in_bytes(of.state_per_token)} more per token of context" if of.state_per_token else ""
         kept += f"; {in_bytes(of.state)} of state" if of.state else ""
-        return [*lines, ("memory, inference", f"{in_bytes(self.inference_bytes)}: float32, one text{kept}")]
+        lines.append(("memory, inference", f"{in_bytes(self.inference_bytes)}: float32, one text{kept}"))
+        return [*lines, ("can", ", ".join(one.title() for one in self.abilities))] if self.abilities else lines
 
     def figure(self) -> Figure:
         return parameters(self.of.parts)
@@ -147,7 +157,7 @@ def describe(
     if isinstance(of, Run) and of.path is None:  # a public model
         with torch.device("meta"), Uninitialised():
             network = of.recipe.task.network(of.source_tokenizer.vocab, of.tokenizer.vocab)
-        return _of_recipe(of.recipe.summary, of.recipe, network)
+        return _of_recipe(of.recipe.summary, of.recipe, network, of.abilities)
     if isinstance(of, Recipe):
         return describe_recipe("recipe", compose(to_table(of), assignments) if assignments else of, progress)
     name = str(of.path if isinstance(of, Run) else of)
@@ -177,7 +187,7 @@ def describe_recipe(name: str, given: Recipe, progress: Progress = silent) -> De
     recipe = with_facts(recipe, data)
     with torch.device("meta"), Uninitialised():
         network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
-    return _of_recipe(name, recipe, network)
+    return _of_recipe(name, recipe, network, recipe.task.abilities(has_template(data.tokenizer)))
 
 
 def _note(message: str) -> None:
@@ -202,14 +212,18 @@ def preset_network(chosen: Preset) -> Network:
     return task(tables).network(chosen.vocab, chosen.vocab)
 
 
-def _of_recipe(name: str, recipe: Recipe, network: Network, folder: RunFolder | None = None) -> Description:
+def _of_recipe(
+    name: str, recipe: Recipe, network: Network, can: tuple[Ability, ...], folder: RunFolder | None = None
+) -> Description:
     training = recipe.training
     tokens = training.batch_tokens if "training.batch_tokens" in recipe.task.uses else training.batch * training.context
     context = None if network.carries or recipe.model.kind != "transformer" else training.context
     found, blocks = count(network), Blocks.of(network)
     trained = _trained(recipe, network, folder) if training.lora else None
     told = () if folder is None else tuple(history.read(folder))
-    return Description(name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training, told)
+    return Description(
+        name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training, told, can
+    )
 
 
 def _trained(recipe: Recipe, network: Network, folder: RunFolder | None) -> int | None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from shell import Firth, firth
+from starlette.testclient import TestClient
 
-from firth.api import find_recipe
+from firth.api import find_recipe, load
+from firth.errors import ConfigError
 from firth.serving.http.app import build
-from firth.serving.http.models import Models
+from firth.serving.http.limits import Limits
+from firth.serving.http.models import Models, ServedModel
 from firth.serving.lab.rooms import ROOMS
 from firth.tasks import TASKS
-from firth.tasks.ability import ABILITIES, ATTENTION, CHAT, STATES, Ability
+from firth.tasks.ability import ABILITIES, ATTENTION, CHAT, STATES, Ability, WrongTask
+
+__all__ = ["firth"]
 
 VERBS = importlib.import_module("firth.cli.verbs")
 
@@ -52,3 +61,40 @@ def test_some_depend_on_the_model(recipe: str, ability: Ability, has: bool) -> N
 def test_a_chat_template_makes_a_language_model_chat() -> None:
     assert CHAT in find_recipe("docs-char-transformer").task.abilities(chat_template=True)
     assert CHAT not in find_recipe("sst2-lstm").task.abilities(chat_template=True)
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
+    "translate": (("a",), {"input": "a"}),
+    "classify": (("a",), {"input": "a"}),
+    "tag": (("a",), {"input": ["a"]}),
+    "answer": (("a", "--context", "b"), {"question": "a", "context": "b"}),
+    "chat": ((), {"messages": [{"role": "user", "content": "a"}]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_run_without_it_is_refused_in_the_same_words_everywhere(name: str, char_run: Path, firth: Firth) -> None:
+    ability, (arguments, body) = ABILITIES[name], REFUSED[name]
+    run: Any = load(char_run, "cpu")
+    message = str(run.refusal(ability))
+    assert message.endswith(f" and cannot {name}; it can: generate, score, complete, evaluate, embed.")
+    with pytest.raises(ConfigError) as in_python:
+        getattr(run, ability.method)("a")
+    with pytest.raises(WrongTask) as when_loaded:
+        load(char_run, kind=ability)
+    client = TestClient(build(Models([ServedModel("char", run, Limits())])), base_url="http://127.0.0.1")
+    assert str(in_python.value) == str(when_loaded.value) == message
+    assert firth(ability.verb, char_run, *arguments).err == f"firth: {message}\n"
+    assert client.post(ability.route, json=body).json()["error"]["message"] == message
+
+
+def test_a_run_lists_what_it_can_do_in_python_over_http_and_in_its_description(char_run: Path, firth: Firth) -> None:
+    run = load(char_run, "cpu")
+    names = ["generate", "score", "complete", "predict", "walk", "evaluate", "embed", "show_states"]
+    assert [one.name for one in run.abilities] == names
+    client = TestClient(build(Models([ServedModel("char", run, Limits())])), base_url="http://127.0.0.1")
+    assert client.get("/v1/models/char").json()["abilities"] == names
+    assert json.loads(firth("describe", char_run, "--json").out)["abilities"] == names
+    assert (
+        f"can{'generate':>25}, score, complete, predict, walk, evaluate, embed, show states\n" in firth("describe", char_run).out
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -26,10 +27,11 @@ from firth.serving.http.response_schemas import ResponseBody
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import ClientLeft, no_response
 from firth.serving.http.validation import validation_error
+from firth.tasks.ability import ABILITIES, ANSWER, ATTENTION, CHAT, EMBED, GENERATE, TRANSLATE, Ability
 from firth.version import __version__
 
 ABOUT = "OpenAI-compatible addresses for language models, and firth's own for translation, classification, tagging and more."
-WRITING = _COMPLETIONS, _CHAT, _RESPONSES = "/v1/completions", "/v1/chat/completions", "/v1/responses"
+WRITING = _COMPLETIONS, _CHAT, _RESPONSES = GENERATE.route, CHAT.route, "/v1/responses"
 
 
 def build(models: Models, limits: Limits | None = None, keys: Keys | None = None, metrics: Metrics | None = None) -> FastAPI:
@@ -97,36 +99,30 @@ def _add_models(app: FastAPI, service: Service) -> None:
         return _model(service, name)
 
 
+_OWN: dict[Ability, tuple[Callable[[Service, Any, Request], Awaitable[Response]], type[schemas.Body]]] = {
+    EMBED: (embeddings.embed, schemas.EmbeddingBody),
+    TRANSLATE: (own_tasks.translate, schemas.TranslationBody),
+    ANSWER: (own_tasks.answer, schemas.AnswerBody),
+    ATTENTION: (own_tasks.attention, schemas.AttentionBody),
+}
+
+
 def _add_own(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/embeddings")
-    async def embed(body: schemas.EmbeddingBody, request: Request) -> Response:
-        """Turn texts into vectors."""
-        return await embeddings.embed(service, body, request)
+    """A route for each ability that has one. Those without a body of their own take a list of texts."""
+    for ability in ABILITIES:
+        if ability.route and ability.route not in WRITING:
+            answer, body_class = _OWN.get(ability, (partial(own_tasks.each_text, ability), schemas.InputBody))
+            app.post(ability.route, name=ability.method, description=ability.about)(_endpoint(service, answer, body_class))
 
-    @app.post("/v1/translate")
-    async def translate(body: schemas.TranslationBody, request: Request) -> Response:
-        """Translate texts."""
-        return await own_tasks.translate(service, body, request)
 
-    @app.post("/v1/classify")
-    async def classify(body: schemas.InputBody, request: Request) -> Response:
-        """Classify texts: the most probable class of each, and the probability of every class."""
-        return await own_tasks.classify(service, body, request)
+def _endpoint(
+    service: Service, answer: Callable[[Service, Any, Request], Awaitable[Response]], body_class: type[schemas.Body]
+) -> Callable[..., Awaitable[Response]]:
+    async def endpoint(body: Any, request: Request) -> Response:
+        return await answer(service, body, request)
 
-    @app.post("/v1/tag")
-    async def tag(body: schemas.InputBody, request: Request) -> Response:
-        """Tag the words of sentences, which are split at white space."""
-        return await own_tasks.tag(service, body, request)
-
-    @app.post("/v1/answer")
-    async def answer(body: schemas.AnswerBody, request: Request) -> Response:
-        """Find the answers to questions in a text."""
-        return await own_tasks.answer(service, body, request)
-
-    @app.post("/v1/attention")
-    async def attention(body: schemas.AttentionBody, request: Request) -> Response:
-        """Attention weights over a text: weights[layer][head][query][key]."""
-        return await own_tasks.attention(service, body, request)
+    endpoint.__annotations__["body"] = body_class  # FastAPI reads and checks the body by it
+    return endpoint
 
 
 def _add_facts(app: FastAPI, service: Service, counted: Metrics) -> None:
@@ -181,4 +177,5 @@ def _model(service: Service, name: str) -> dict[str, Any]:
         "task": model.run.task.name,
         "context": model.context,
         "chats": model.chats,
+        "abilities": [one.name for one in model.run.abilities],
     }

@@ -1,4 +1,4 @@
-"""/v1/translate, classify, tag, answer and attention: what OpenAI has no word for."""
+"""The addresses of the abilities that OpenAI has no word for, such as /v1/translate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from firth.serving.http.service import Service
 from firth.serving.http.streaming import while_connected
 from firth.serving.http.validation import texts_of
 from firth.serving.http.worker import Compute
-from firth.tasks.ability import ANSWER, CLASSIFY, TAG, TRANSLATE
+from firth.tasks.ability import ANSWER, ATTENTION, TRANSLATE, Ability
 
 
 async def translate(service: Service, body: TranslationBody, request: Request) -> Response:
@@ -47,18 +47,17 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
     return _listed(model, data)
 
 
-async def classify(service: Service, body: InputBody, request: Request) -> Response:
+async def each_text(ability: Ability, service: Service, body: InputBody, request: Request) -> Response:
+    """What the method of the ability returns for each text of a list."""
     model = service.models.get(body.model)
-    run, texts = model.for_worker.expect(CLASSIFY), texts_of(body.input, "input", service.limits)
-    found = await _asked(service, model, request, "classify", lambda inputs, progress: run.classify(inputs), texts)
-    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+    run, texts = model.for_worker.expect(ability), texts_of(body.input, "input", service.limits)
+    method = getattr(run, ability.method)
+    found = await _asked(service, model, request, ability.name, lambda inputs, progress: method(inputs), texts)
+    return _listed(model, [{"index": n, **_fields(one)} for n, one in enumerate(found)])
 
 
-async def tag(service: Service, body: InputBody, request: Request) -> Response:
-    model = service.models.get(body.model)
-    run, texts = model.for_worker.expect(TAG), texts_of(body.input, "input", service.limits)
-    found = await _asked(service, model, request, "tag", lambda inputs, progress: run.tag(inputs), texts)
-    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+def _fields(found: Any) -> dict[str, Any]:
+    return dataclasses.asdict(found) if dataclasses.is_dataclass(found) else {"output": found}  # type: ignore[arg-type]
 
 
 async def answer(service: Service, body: AnswerBody, request: Request) -> Response:
@@ -79,6 +78,7 @@ async def answer(service: Service, body: AnswerBody, request: Request) -> Respon
 
 async def attention(service: Service, body: AttentionBody, request: Request) -> Response:
     model = service.models.get(body.model)
+    model.for_worker.expect(ATTENTION)
 
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return [_weights(service, model, body)]
