@@ -161,10 +161,10 @@ def _misfit(network: Network, weights: Mapping[str, Tensor]) -> str:
         ("encoder.embedding.weight", "tokenizer.json"),
         ("own_embedding.weight", "source_tokenizer.json"),
     ):
-        expected, found = own.get(table), weights.get(table)
-        if expected is not None and found is not None and len(expected) != len(found):
+        expected, stored = own.get(table), weights.get(table)
+        if expected is not None and stored is not None and len(expected) != len(stored):
             return (
-                f"its {file}: the weights have {len(found):,} tokens, {file} has {len(expected):,}. It belongs to another run; "
+                f"its {file}: the weights have {len(stored):,} tokens, {file} has {len(expected):,}. It belongs to another run; "
                 "restore this run's own."
             )
     return "its recipe.toml. One of them was edited; restore it."

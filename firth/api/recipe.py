@@ -130,8 +130,8 @@ class Recipe(Tables[Any, Any]):
         filters = (FILTERS.origin(one.kind) for one in self.decoding.acting)
         data = self.data
         paths = [path for key in data.paths() if (path := getattr(data, key))] + list(getattr(data, "more", None) or ())
-        found = (*named, *filters, *origins_of_readers(paths, data.format))
-        return tuple(sorted({str(one) for one in found if one is not None})) or None
+        origins_in_use = (*named, *filters, *origins_of_readers(paths, data.format))
+        return tuple(sorted({str(one) for one in origins_in_use if one is not None})) or None
 
     def toml(self) -> str:
         return to_toml(self)
@@ -212,14 +212,14 @@ def _imported_model(path: Path) -> Table | None:
     own = path / "recipe.toml"
     if is_file(own):
         there = read_toml(own)
-        found = there["model"] if there.get("imported") else None
+        table = there["model"] if there.get("imported") else None
         objective = there.get("objective", {}).get("kind")
     elif interop.is_model(path):
         foreign = interop.open_model(path)
-        found, objective = to_table(foreign.model), foreign.family.objective
+        table, objective = to_table(foreign.model), foreign.family.objective
     else:
         return None
-    return found and {key: value for key, value in found.items() if key != "pooler" or objective == "classification"}
+    return table and {key: value for key, value in table.items() if key != "pooler" or objective == "classification"}
 
 
 def _task(table: Table) -> type[AnyTask]:

@@ -269,8 +269,8 @@ def _tokenizers(recipe: Recipe, folder: RunFolder, old: Recipe | None) -> tuple[
 
 def source_tokenizer(data: Any) -> Tokenizer:
     """The tokenizer of the network's input."""
-    found: Tokenizer = getattr(data, "source_tokenizer", data.tokenizer)
-    return found
+    tokenizer: Tokenizer = getattr(data, "source_tokenizer", data.tokenizer)
+    return tokenizer
 
 
 def initial_network(
@@ -324,8 +324,8 @@ def _adapted(network: Network, config: TrainingConfig, trained: Collection[str],
 
 def _embedded(network: Network, tokenizer: Tokenizer, file: str, fixed: bool) -> str:
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab)]
-    found = embed(network, tokens, file, fixed)
-    return f"{found:,} of {len(tokens):,} tokens have a vector in {file}"
+    known = embed(network, tokens, file, fixed)
+    return f"{known:,} of {len(tokens):,} tokens have a vector in {file}"
 
 
 def _to_resume(folder: RunFolder, recipe: Recipe, existing: Existing) -> Recipe | None:
@@ -352,8 +352,8 @@ def _check_same(old: Recipe, new: Recipe) -> None:
         before, after = to_table(getattr(old, table)), to_table(getattr(new, table))
         for key in sorted(before.keys() | after.keys()):
             # The run itself fills these in; the data are compared once they have been read.
-            found = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
-            if before.get(key) != after.get(key) and not found and not (table == "training" and key in _FREE):
+            allowed = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
+            if before.get(key) != after.get(key) and not allowed and not (table == "training" and key in _FREE):
                 raise ConfigError(
                     f"the run was started with {table}.{key} = {before.get(key)!r}; now it is {after.get(key)!r}. Resume it "
                     f"unchanged, or start a new run with another {option('folder', '--out')}."

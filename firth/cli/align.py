@@ -32,15 +32,15 @@ def align(
     if target is not None:
         refuse_given({"beam": beam}, "only applies to the model's own translation, but you gave one. Remove one of them.")
     model = load(run, kind=TRANSLATE)
-    found = model.align(source, target, beam=beam)
+    alignment_of_pair = model.align(source, target, beam=beam)
     if save is not None:
-        written = target or ("" if model.tokenizer.kind == "char" else " ").join(found.target[:-1])  # without <eos>
-        alignment = section("Alignment", f"{source} → {written}", [found.figure()])
+        written = target or ("" if model.tokenizer.kind == "char" else " ").join(alignment_of_pair.target[:-1])  # without <eos>
+        alignment = section("Alignment", f"{source} → {written}", [alignment_of_pair.figure()])
         saved = save_figures(save, f"Alignment by {run.name}", [alignment], "firth align")
     if as_json:
-        weights = {name: rows.tolist() for name, rows in found.weights.items()}
-        print_json({"source": found.source, "target": found.target, "weights": weights})
+        weights = {name: rows.tolist() for name, rows in alignment_of_pair.weights.items()}
+        print_json({"source": alignment_of_pair.source, "target": alignment_of_pair.target, "weights": weights})
         return
-    print(found.text(shutil.get_terminal_size().columns))
+    print(alignment_of_pair.text(shutil.get_terminal_size().columns))
     if save is not None:
-        print(f"{saved}: {len(found.weights)} {'map' if len(found.weights) == 1 else 'maps'}")
+        print(f"{saved}: {len(alignment_of_pair.weights)} {'map' if len(alignment_of_pair.weights) == 1 else 'maps'}")

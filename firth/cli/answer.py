@@ -27,11 +27,11 @@ def answer(
 
     model = load(run, kind=ANSWER)
     text = _text(context)
-    found = [model.answer(question, text) for question in questions]
+    answers = [model.answer(question, text) for question in questions]
     if as_json:
-        print_json([{"question": question, **dataclasses.asdict(one)} for question, one in zip(questions, found, strict=True)])
+        print_json([{"question": question, **dataclasses.asdict(one)} for question, one in zip(questions, answers, strict=True)])
         return
-    for one in found:
+    for one in answers:
         print(f"{' '.join(one.text.split())}\t{one.probability:.4f}")
 
 

@@ -60,8 +60,8 @@ def caption(
     cut_off = 0
     for first in range(0, len(images), _BATCH):
         some = images[first : first + _BATCH]
-        found = model.captions(some, config, sample=sample, first=first)
-        for number, (image, captions) in enumerate(zip(some, found, strict=True), first):
+        captions_of = model.captions(some, config, sample=sample, first=first)
+        for number, (image, captions) in enumerate(zip(some, captions_of, strict=True), first):
             seen = None
             if save is not None or overlay is not None or attention:
                 looks[image] = seen = model.overlay(image, captions[0].text or None)
@@ -85,14 +85,14 @@ def caption(
             temporary.write_bytes(png(overlay_sheet([(seen.image, seen.best) for seen in looks.values()])))
 
 
-def _spelled(number: int, image: Path, found: list[Caption], several: bool) -> str:
-    if len(found) > 1:
-        return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in found)
-    return f"{image}\t{found[0].text}" if several else found[0].text
+def _spelled(number: int, image: Path, candidates: list[Caption], several: bool) -> str:
+    if len(candidates) > 1:
+        return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in candidates)
+    return f"{image}\t{candidates[0].text}" if several else candidates[0].text
 
 
-def _as_json(image: Path, found: list[Caption], seen: ImageAttention | None) -> str:
-    best = dataclasses.asdict(found[0])
-    more = {"nbest": [dataclasses.asdict(one) for one in found]} if len(found) > 1 else {}
+def _as_json(image: Path, candidates: list[Caption], seen: ImageAttention | None) -> str:
+    best = dataclasses.asdict(candidates[0])
+    more = {"nbest": [dataclasses.asdict(one) for one in candidates]} if len(candidates) > 1 else {}
     look = {} if seen is None else {"attention": {"words": seen.words, "weights": seen.best.tolist()}}
     return json.dumps({"image": str(image), "caption": best.pop("text"), **best, **more, **look}, ensure_ascii=False)

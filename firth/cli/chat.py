@@ -117,9 +117,9 @@ def _answer(
         stopped = True
     answer = "".join(pieces)
     if as_json:
-        found = {"prompt": messages[-1].content, "answer": answer, "stopped": stopped}
-        found |= {} if draft is None else dataclasses.asdict(counts)
-        print(json.dumps(found, ensure_ascii=False), flush=True)
+        reply = {"prompt": messages[-1].content, "answer": answer, "stopped": stopped}
+        reply |= {} if draft is None else dataclasses.asdict(counts)
+        print(json.dumps(reply, ensure_ascii=False), flush=True)
     else:
         print(" [stopped]" if stopped else "", flush=True)
     return answer

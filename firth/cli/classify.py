@@ -46,10 +46,10 @@ def classify(
     classify = partial(model.classify, threshold=threshold, label=label)
     answers = answered(_given(model, texts, file), _BATCH, classify)
     if as_json:
-        print_json([_table(text, found) for text, found in answers])
+        print_json([_table(text, classification) for text, classification in answers])
         return
-    for _, found in answers:
-        print("" if found is None else _line(found, every), flush=True)
+    for _, classification in answers:
+        print("" if classification is None else _line(classification, every), flush=True)
 
 
 def _given(model: ClassifierRun, texts: list[str] | None, file: Path | None) -> Iterable[str]:
@@ -61,13 +61,17 @@ def _given(model: ClassifierRun, texts: list[str] | None, file: Path | None) -> 
     return given(texts, file)
 
 
-def _line(found: Classification, every: bool) -> str:
+def _line(classification: Classification, every: bool) -> str:
     """Label, tab, probability; with `every`, then those of the other classes, most probable first."""
-    chances = found.probabilities if every else {found.label: found.probability}
-    ranked = sorted(chances.items(), key=lambda chance: (chance[0] != found.label, -chance[1]))
+    chances = classification.probabilities if every else {classification.label: classification.probability}
+    ranked = sorted(chances.items(), key=lambda chance: (chance[0] != classification.label, -chance[1]))
     return "\t".join(f"{label}\t{probability:.4f}" for label, probability in ranked)
 
 
-def _table(text: str, found: Classification | None) -> dict[str, object]:
-    facts = {"label": None, "probability": None, "probabilities": None} if found is None else dataclasses.asdict(found)
+def _table(text: str, classification: Classification | None) -> dict[str, object]:
+    facts = (
+        {"label": None, "probability": None, "probabilities": None}
+        if classification is None
+        else dataclasses.asdict(classification)
+    )
     return {"text": text, **facts}

@@ -30,14 +30,14 @@ def flow(
     The norm of the gradient of the last loss with respect to the state h_t, relative to that at distance 0."""
     from firth.experiments.compare import compare
 
-    found = compare("flow", length=length, size=size, gain=gain, clip=clip, seed=seed)
+    flows = compare("flow", length=length, size=size, gain=gain, clip=clip, seed=seed)
     if save is not None:
         lead = f"Untrained models of about {size:,} parameters; the recurrent weights are multiplied by {gain:g}."
-        save_figures(save, "Gradient flow", [section("Gradient against distance", lead, [found.figure()])], "firth compare flow")
+        save_figures(save, "Gradient flow", [section("Gradient against distance", lead, [flows.figure()])], "firth compare flow")
     if as_json:
-        print_json({name: {"state": one.state.tolist(), "gradient": one.gradient} for name, one in found.items()})
+        print_json({name: {"state": one.state.tolist(), "gradient": one.gradient} for name, one in flows.items()})
         return
-    print(found.text())
+    print(flows.text())
 
 
 @verb(within=group)
@@ -90,12 +90,12 @@ def learning(
     from firth.experiments.compare import compare
 
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    found = compare("learning", out=out, steps=steps, kinds=chosen, data=data)
+    comparison = compare("learning", out=out, steps=steps, kinds=chosen, data=data)
     if save is not None:
         lead = f"Character models with equally many parameters, {steps:,} steps each. Dotted: held-out text."
-        figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in found.figures().items()]
+        figures = [section(f"Loss against {name}", lead, [figure]) for name, figure in comparison.figures().items()]
         save_figures(save, "Steps to learn", figures, "firth compare learning")
     if as_json:
-        print_json(found.logs)
+        print_json(comparison.logs)
         return
-    print(found.text())
+    print(comparison.text())

@@ -41,9 +41,9 @@ def complete(
     if FILL in model.abilities:
         _print_filled(model.fill(text, chosen, proposals=most), as_json)
         return
-    found = model.expect(COMPLETE).complete(text, chosen, proposals=most)
+    completions = model.expect(COMPLETE).complete(text, chosen, proposals=most)
     if as_json:
-        print_json([dataclasses.asdict(completion) for completion in found])
+        print_json([dataclasses.asdict(completion) for completion in completions])
         return
     from rich.console import Console
     from rich.table import Table
@@ -53,18 +53,18 @@ def complete(
     table.add_column("filler")
     for heading in ("log p(whole text)", "share", "p(filler | left)", "share by left alone"):
         table.add_column(heading, justify="right")
-    for c in found:
+    for c in completions:
         numbers = (f"{c.log_probability:.2f}", f"{c.share:.1%}", f"{c.probability_given_left:.2e}", f"{c.share_given_left:.1%}")
         table.add_row(Text(c.filler), *numbers)  # Text: a filler may look like rich markup
     Console().print(table)
 
 
-def _print_filled(found: list[list[Filling]], as_json: bool) -> None:
+def _print_filled(fillings: list[list[Filling]], as_json: bool) -> None:
     if as_json:
-        print_json([[dataclasses.asdict(filling) for filling in blank] for blank in found])
+        print_json([[dataclasses.asdict(filling) for filling in blank] for blank in fillings])
         return
-    for number, blank in enumerate(found, 1):
-        if len(found) > 1:
+    for number, blank in enumerate(fillings, 1):
+        if len(fillings) > 1:
             print(f"blank {number}")
         for filling in blank:
             shown = filling.filler if filling.filler.strip() else repr(filling.filler)

@@ -63,7 +63,7 @@ def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Ca
 def _option(name: str, sample: bool) -> inspect.Parameter:
     field = DecodingConfig.__dataclass_fields__[name]
     kind = list[str] if isinstance(field.default, tuple) else type(field.default)
-    meaning = re.sub(r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}", field.metadata["meaning"])
+    meaning = re.sub(r"`(\w+)`", lambda match: f"--{match[1].replace('_', '-')}", field.metadata["meaning"])
     told = f"{meaning}. [default: the recipe's]"
     if sample and name in drawing():
         told = f"with --sample and {told.removeprefix('with ')}" if told.startswith("with --") else f"with --sample: {told}"

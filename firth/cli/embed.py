@@ -43,31 +43,31 @@ def embed(
         raise ConfigError(f"--pool {pool} is not possible here. Choose first, last, mean or max, or leave it out.")
     options: dict[str, Any] = {} if pool is None else {"pool": pool}
     with Display() as display:
-        found: Array = load(run, kind=EMBED).embed(lines, layer=layer, progress=display.work, **options)
+        vectors: Array = load(run, kind=EMBED).embed(lines, layer=layer, progress=display.work, **options)
     if out is not None:
-        _save(found, out)
+        _save(vectors, out)
     if as_json:
-        print_json([{"text": text, "vector": vector.tolist()} for text, vector in zip(lines, found, strict=True)])
+        print_json([{"text": text, "vector": vector.tolist()} for text, vector in zip(lines, vectors, strict=True)])
     elif out is not None:
-        print(f"{found.shape[0]:,} vectors of dimension {found.shape[1]:,} written to {out}")
+        print(f"{vectors.shape[0]:,} vectors of dimension {vectors.shape[1]:,} written to {out}")
     else:
-        _print_cosines(lines, found)
+        _print_cosines(lines, vectors)
 
 
-def _save(found: Array, out: Path) -> None:
+def _save(vectors: Array, out: Path) -> None:
     import numpy as np
 
     from firth import files
 
     with files.writing(out), files.replacing(out) as temporary, temporary.open("wb") as file:
-        np.save(file, found)
+        np.save(file, vectors)
 
 
-def _print_cosines(lines: list[str], found: Array) -> None:
+def _print_cosines(lines: list[str], vectors: Array) -> None:
     """The cosine of each text with each other."""
     import numpy as np
 
-    unit = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     print(" " * 3 + "".join(f"{n:>7}" for n in range(1, len(lines) + 1)))
     for n, (row, text) in enumerate(zip(unit @ unit.T, lines, strict=True), start=1):
         print(f"{n:>3}" + "".join(f"{cosine:7.2f}" for cosine in row) + f"  {text}")

@@ -211,11 +211,11 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
         raise ConfigError(f"--beside only applies to runs that learn in context; this run is {model.task.is_a}. Remove it.")
     if runs and save is None:
         raise ConfigError("--beside adds another run to the figure of --save. Add --save, or remove it.")
-    found = {path: load(path) for path in runs}
-    for path, other in found.items():
+    others = {path: load(path) for path in runs}
+    for path, other in others.items():
         if other.recipe.data != model.recipe.data:
             raise ConfigError(f"{path} was trained on other tasks. Give a run with the same [data].")
-    return found
+    return others
 
 
 def _save(path: Path, model: Run[Any], results: Mapping[Path, Mapping[str, Any]]) -> None:

@@ -43,7 +43,7 @@ def extrapolate(
     arguments = context.args
     if recipe.startswith("--"):  # a setting, which typer took for the recipe that was left out
         recipe, arguments = RECIPE, [recipe, *arguments]
-    found = study(
+    results = study(
         recipe,
         settings(arguments),
         positions=chosen,
@@ -53,13 +53,13 @@ def extrapolate(
         watching=watching,
     )
     if save is not None:
-        _save(save, found)
+        _save(save, results)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(dataclasses.asdict(results))
         return
-    print(_lead(found))
+    print(_lead(results))
     print()
-    print(found.text())
+    print(results.text())
 
 
 def _numbers(text: str) -> list[int]:
@@ -71,10 +71,10 @@ def _numbers(text: str) -> list[int]:
         raise ConfigError(f'--lengths is "{text}"; write whole numbers separated by commas, such as 1,2,4,8') from None
 
 
-def _lead(found: Extrapolation) -> str:
+def _lead(results: Extrapolation) -> str:
     return (
-        f"Loss in nats per token on the same {found.tokens:,} held-out tokens, read in windows of {_listed(found.lengths)} "
-        f"tokens. Trained on windows of {found.context:,}, {found.steps:,} steps ({found.recipe})."
+        f"Loss in nats per token on the same {results.tokens:,} held-out tokens, read in windows of {_listed(results.lengths)} "
+        f"tokens. Trained on windows of {results.context:,}, {results.steps:,} steps ({results.recipe})."
     )
 
 
@@ -83,6 +83,6 @@ def _listed(lengths: tuple[int, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _save(path: Path, found: Extrapolation) -> None:
-    study = section("Beyond the trained length", _lead(found), found.figures())
+def _save(path: Path, results: Extrapolation) -> None:
+    study = section("Beyond the trained length", _lead(results), results.figures())
     save_figures(path, "Length extrapolation", [study], "firth extrapolate")

@@ -53,8 +53,8 @@ def generate(
     counts = Acceptance()
     pieces = model.stream(prompt, config, None if draft is None else load(draft, kind=GENERATE), counts)
     if as_json:
-        found = {"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed}
-        print_json(found if draft is None else {**found, **dataclasses.asdict(counts)})
+        result = {"prompt": prompt, "continuation": "".join(pieces), "seed": config.seed}
+        print_json(result if draft is None else {**result, **dataclasses.asdict(counts)})
         return
     print(prompt, end=model.after_prompt, flush=True)
     for piece in pieces:
@@ -62,14 +62,14 @@ def generate(
     print()
 
 
-def _print_found(prompt: str, after_prompt: str, found: list[Continuation], nbest: int, as_json: bool) -> None:
+def _print_found(prompt: str, after_prompt: str, continuations: list[Continuation], nbest: int, as_json: bool) -> None:
     if as_json:
-        best = dataclasses.asdict(found[0])
-        more = {"nbest": [dataclasses.asdict(one) for one in found]} if nbest > 1 else {}
+        best = dataclasses.asdict(continuations[0])
+        more = {"nbest": [dataclasses.asdict(one) for one in continuations]} if nbest > 1 else {}
         print_json({"prompt": prompt, "continuation": best.pop("text"), **best, **more})
     elif nbest == 1:
-        print(prompt + after_prompt + found[0].text)
+        print(prompt + after_prompt + continuations[0].text)
     else:
-        for rank, one in enumerate(found, start=1):
+        for rank, one in enumerate(continuations, start=1):
             text = (prompt + after_prompt + one.text).replace("\n", "\\n")  # one line each
             print(f"{rank} ||| {text} ||| {one.score:.4f}")

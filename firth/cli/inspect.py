@@ -167,33 +167,50 @@ def _view(model: Run[Any], what: str, options: Options) -> TerminalView:
 def _attention(model: Run[Any], what: str, options: Options) -> TerminalView:
     from firth.figures.alignment import alignment_text
 
-    found = model.attention(options.text, target=options.target, context=options.context, part=options.part)
-    found = found.merged() if options.words else found
+    attention = model.attention(options.text, target=options.target, context=options.context, part=options.part)
+    attention = attention.merged() if options.words else attention
     layer, head = options.layer, options.head
-    _expect_index("layer", layer, found.layers)
-    _expect_index("head", head, range(found.heads))
-    facts: dict[str, Any] = {"part": found.part, "parts": found.parts, "queries": found.queries, "keys": found.keys}
+    _expect_index("layer", layer, attention.layers)
+    _expect_index("head", head, range(attention.heads))
+    facts: dict[str, Any] = {
+        "part": attention.part,
+        "parts": attention.parts,
+        "queries": attention.queries,
+        "keys": attention.keys,
+    }
     lead = "Rows are queries, columns are keys; each row sums to 1."
     if what == "rollout":
         last = -1 if layer is None else layer
-        figure, R_TT = found.rollout_figure(last), found.rollout()[last]
-        text = alignment_text(found.keys, found.queries, R_TT.tolist(), options.width)
+        figure, R_TT = attention.rollout_figure(last), attention.rollout()[last]
+        text = alignment_text(attention.keys, attention.queries, R_TT.tolist(), options.width)
         lead += " Rollout is the product of ½(A + I) over the layers."
         return TerminalView(text, lambda: [figure], facts | {"rollout": R_TT.tolist()}, lead)
     if what == "entropy" or (what == "attention" and layer is None and head is None):
-        facts |= {"layers": [one + 1 for one in found.layers], "heads": found.heads, "entropy": found.entropy().tolist()}
-        every = [found.entropy_figure] if what == "entropy" else [found.overview, found.entropy_figure]
-        return TerminalView(found.text(options.width), lambda: [draw() for draw in every], facts, lead)
-    chosen = found.layers[-1] if layer is None else layer
-    weights = found.weights(chosen, head).mean(0)
-    draw = found.lines if what == "lines" else found.figure
+        facts |= {
+            "layers": [one + 1 for one in attention.layers],
+            "heads": attention.heads,
+            "entropy": attention.entropy().tolist(),
+        }
+        every = [attention.entropy_figure] if what == "entropy" else [attention.overview, attention.entropy_figure]
+        return TerminalView(attention.text(options.width), lambda: [draw() for draw in every], facts, lead)
+    chosen = attention.layers[-1] if layer is None else layer
+    weights = attention.weights(chosen, head).mean(0)
+    draw = attention.lines if what == "lines" else attention.figure
     facts |= {"layer": chosen + 1, "head": None if head is None else head + 1, "weights": weights.tolist()}
-    return TerminalView(found.text(options.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
+    return TerminalView(attention.text(options.width, chosen, head), lambda: [draw(chosen, head)], facts, lead)
 
 
 def _predictions(model: Run[Any], options: Options) -> TerminalView:
-    found = model.predictions(options.text, target=options.target, top=options.top or 5)
-    tokens = zip(found.tokens, found.probability, found.rank, found.surprisal, found.entropy, found.top, strict=True)
+    predictions = model.predictions(options.text, target=options.target, top=options.top or 5)
+    tokens = zip(
+        predictions.tokens,
+        predictions.probability,
+        predictions.rank,
+        predictions.surprisal,
+        predictions.entropy,
+        predictions.top,
+        strict=True,
+    )
     facts = [
         {
             "token": token,
@@ -206,41 +223,43 @@ def _predictions(model: Run[Any], options: Options) -> TerminalView:
         for token, p, rank, bits, spread, likely in tokens
     ]
     lead = "Darker tokens were less expected: surprisal is −log₂ p."
-    return TerminalView(found.text(options.width), lambda: [found.figure()], {"tokens": facts, "next": found.next}, lead)
+    return TerminalView(
+        predictions.text(options.width), lambda: [predictions.figure()], {"tokens": facts, "next": predictions.next}, lead
+    )
 
 
 def _states(model: Run[Any], options: Options) -> TerminalView:
-    found = model.states(options.text, target=options.target, context=options.context)
-    _expect_index("layer", options.layer, range(len(found.levels)))
+    states = model.states(options.text, target=options.target, context=options.context)
+    _expect_index("layer", options.layer, range(len(states.levels)))
     number = -1 if options.layer is None else options.layer
-    level, gate = found.levels[number], options.gate or "h"
-    text = found.text(options.width, number, gate=gate)
+    level, gate = states.levels[number], options.gate or "h"
+    text = states.text(options.width, number, gate=gate)
     drawn = list(level.gates()) if options.gate is None else [options.gate]
     facts = {
         "level": level.name,
-        "levels": [one.name for one in found.levels],
+        "levels": [one.name for one in states.levels],
         "tokens": level.tokens,
         "gate": gate,
         "values": level.gate(gate).tolist(),
         "most": level.most(32),
     }
     lead = "Each row is a unit; units that change most from token to token come first."
-    return TerminalView(text, lambda: [found.figure(number, gate) for gate in drawn], facts, lead)
+    return TerminalView(text, lambda: [states.figure(number, gate) for gate in drawn], facts, lead)
 
 
 def _flow(model: Run[Any], options: Options) -> TerminalView:
     from firth.tasks.next_token import LanguageModelRun
 
-    found = model.expect(LanguageModelRun).flow(options.text)
+    flow = model.expect(LanguageModelRun).flow(options.text)
     facts = {
-        "tokens": found.tokens,
-        "state": found.state.tolist(),
-        "embedding": found.embedding.tolist(),
-        "gradient": found.gradient,
+        "tokens": flow.tokens,
+        "state": flow.state.tolist(),
+        "embedding": flow.embedding.tolist(),
+        "gradient": flow.gradient,
         "clip": model.recipe.training.clip,
     }
-    drawn, lead = [found], "The gradient of the last token's loss at each earlier token."
+    drawn, lead = [flow], "The gradient of the last token's loss at each earlier token."
     if model.recipe.training.clip:
-        drawn.append(found.clipped(model.recipe.training.clip))
+        drawn.append(flow.clipped(model.recipe.training.clip))
         lead += " The second figure shows it clipped as in training, which lowers the curve but does not change its slope."
-    return TerminalView(found.text(options.width), lambda: [one.figure() for one in drawn], facts, lead)
+    return TerminalView(flow.text(options.width), lambda: [one.figure() for one in drawn], facts, lead)

@@ -95,9 +95,9 @@ def _read(lines: Iterable[bytes], place: Callable[[int], str], forgiving: bool) 
 def answered(texts: Iterable[str], most: int, answer: Callable[[list[str]], Iterable[A]]) -> Iterator[tuple[str, A | None]]:
     """Each text with its answer, computed in batches of at most `most`; None for a blank text."""
     for batch in batches(texts, most):
-        found = iter(answer([text for text in batch if text.strip()]))
+        answers = iter(answer([text for text in batch if text.strip()]))
         for text in batch:
-            yield text, next(found) if text.strip() else None
+            yield text, next(answers) if text.strip() else None
 
 
 def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
@@ -116,23 +116,23 @@ def batches(texts: Iterable[T], most: int) -> Iterator[list[T]]:
             waiting.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    found: list[T] = []
+    batch: list[T] = []
     while True:
         try:
-            text = waiting.get(timeout=_GATHER) if found else waiting.get()
+            text = waiting.get(timeout=_GATHER) if batch else waiting.get()
         except queue.Empty:
-            yield found
-            found = []
+            yield batch
+            batch = []
             continue
         if isinstance(text, BaseException):
-            if found:
-                yield found  # the lines before the one that cannot be read
+            if batch:
+                yield batch  # the lines before the one that cannot be read
             raise text
         if text is None:
             break
-        found.append(text)
-        if len(found) == most:
-            yield found
-            found = []
-    if found:
-        yield found
+        batch.append(text)
+        if len(batch) == most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

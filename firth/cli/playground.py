@@ -85,7 +85,7 @@ def playground(
 
     given = {"limit": limit, "width": width, "seed": seed, "scale": scale}
     settings: Any = {name: value for name, value in given.items() if value is not None}
-    found = played(
+    result = played(
         sentence,
         example=cast("ExampleName | None", example),
         table=table,
@@ -100,29 +100,29 @@ def playground(
         **settings,
     )
     if save is not None:
-        saved = _save(save, found)
+        saved = _save(save, result)
     if as_json:
-        print_json(found.facts())
+        print_json(result.facts())
         return
-    print(found.text(shutil.get_terminal_size().columns, inputs or None))
+    print(result.text(shutil.get_terminal_size().columns, inputs or None))
     if save is not None:
-        print(f"\n{saved}: {len(found.steps)} steps")
+        print(f"\n{saved}: {len(result.steps)} steps")
 
 
 def _matrices(given: Sequence[str], file: Path | None) -> dict[str, Any]:
     """The matrices of --matrix and --matrices by name; no name may occur twice."""
     from firth.inspection.own_matrices import read_matrices
 
-    found: dict[str, Any] = dict(read_matrices(_read(file))) if file is not None else {}
+    matrices: dict[str, Any] = dict(read_matrices(_read(file))) if file is not None else {}
     for one in given:
         name, equals, value = one.partition("=")
         if not equals:
             raise ConfigError(f'--matrix is "{one[:40]}"; expected a name and numbers or a file, such as "W_q=1 0; 0 1"')
-        if name.strip() in found:
+        if name.strip() in matrices:
             raise ConfigError(f"matrix {name.strip()} is defined twice. Remove one of them.")
         is_file = Path(value.strip()).suffix.lower() in (".csv", ".tsv", ".txt", ".json")
-        found[name.strip()] = _read(Path(value.strip())) if is_file else value
-    return found
+        matrices[name.strip()] = _read(Path(value.strip())) if is_file else value
+    return matrices
 
 
 def _read(path: Path) -> str:
@@ -139,8 +139,8 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read as text: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _save(path: Path, found: PlaygroundResult) -> str:
-    lead = f"Queries: {' '.join(found.queries)}. Keys: {' '.join(found.keys)}. Steps: scores, softmax, weighted sum."
-    heads = range(found.settings.heads)
-    sections = [section(f"Head {head + 1}" if len(heads) > 1 else "Attention", lead, [found.figure(head)]) for head in heads]
+def _save(path: Path, result: PlaygroundResult) -> str:
+    lead = f"Queries: {' '.join(result.queries)}. Keys: {' '.join(result.keys)}. Steps: scores, softmax, weighted sum."
+    heads = range(result.settings.heads)
+    sections = [section(f"Head {head + 1}" if len(heads) > 1 else "Attention", lead, [result.figure(head)]) for head in heads]
     return save_figures(path, "Attention step by step", sections, "firth playground")

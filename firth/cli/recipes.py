@@ -16,12 +16,12 @@ def recipes(as_json: Json = False) -> None:
     from firth.experiments.results import result
     from firth.shipped import shipped
 
-    found = shipped()
+    listed = shipped()
     if as_json:
-        print_json(found)
+        print_json(listed)
         return
-    margin = max(map(len, found)) + 2
-    for name, recipe in found.items():
+    margin = max(map(len, listed)) + 2
+    for name, recipe in listed.items():
         print(f"{name:<{margin}}{recipe.get('summary', '')}")
         print(f"{'':<{margin}}{_facts(result(name, recipe))}")
 

@@ -23,10 +23,10 @@ def results(
     """Print the recipes' results beside the published ones. A Markdown table with the gap, also where we fall short."""
     from firth.experiments import results as table
 
-    found = table.results(recipes or ())
+    rows = table.results(recipes or ())
     if into is not None:
-        table.place(into, table.markdown(found, brief))
+        table.place(into, table.markdown(rows, brief))
     if as_json:
-        print_json([dataclasses.asdict(result) for result in found])
+        print_json([dataclasses.asdict(result) for result in rows])
     elif into is None:
-        print(table.markdown(found, brief), end="")
+        print(table.markdown(rows, brief), end="")

@@ -50,34 +50,34 @@ def senses(
         raise ConfigError("nothing to compare. Give a word and two or more sentences that contain it, or --wic")
     if data is not None:
         raise ConfigError(f"--data {data} only applies to --wic. Add --wic, or remove --data")
-    found = load(run).senses(word, sentences, layer=-1 if layer is None else layer)
+    occurrences = load(run).senses(word, sentences, layer=-1 if layer is None else layer)
     if save is not None:
-        saved = _save(save, run, found)
+        saved = _save(save, run, occurrences)
     if as_json:
-        _print_facts(found)
+        _print_facts(occurrences)
         return
     import shutil
 
-    print(found.text(shutil.get_terminal_size().columns))
+    print(occurrences.text(shutil.get_terminal_size().columns))
     if save is not None:
-        print(f"\n{saved}: {len(found.layers)} {'layer' if len(found.layers) == 1 else 'layers'}")
+        print(f"\n{saved}: {len(occurrences.layers)} {'layer' if len(occurrences.layers) == 1 else 'layers'}")
 
 
-def _save(path: Path, run: Path, found: Senses) -> str:
+def _save(path: Path, run: Path, occurrences: Senses) -> str:
     lead = "A word has a different contextual vector in each sentence; its embedding is the same in all of them."
-    compared = section(f"“{found.word}” in {len(found.sentences)} sentences", lead, [found.figure()])
+    compared = section(f"“{occurrences.word}” in {len(occurrences.sentences)} sentences", lead, [occurrences.figure()])
     return save_figures(path, f"Senses by {run.name}", [compared], "firth senses")
 
 
-def _print_facts(found: Senses) -> None:
+def _print_facts(occurrences: Senses) -> None:
     print_json(
         {
-            "word": found.word,
-            "sentences": found.sentences,
-            "layer": found.layer,
-            "depth": len(found.layers) - 1,
-            "similarity": found.similarity.tolist(),
-            "static": found.static.tolist(),
+            "word": occurrences.word,
+            "sentences": occurrences.sentences,
+            "layer": occurrences.layer,
+            "depth": len(occurrences.layers) - 1,
+            "similarity": occurrences.similarity.tolist(),
+            "static": occurrences.static.tolist(),
         }
     )
 

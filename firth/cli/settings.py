@@ -13,31 +13,31 @@ Context = typer.Context
 
 def settings(arguments: Sequence[str]) -> list[str]:
     """The arguments that typer does not know, as assignments `a.b=value`."""
-    found: list[str] = []
+    assignments: list[str] = []
     waiting: str | None = None
     for argument in arguments:
         if waiting is not None:
-            found.append(f"{waiting}={argument}")
+            assignments.append(f"{waiting}={argument}")
             waiting = None
         elif not argument.startswith("--") or "." not in argument.partition("=")[0]:
             raise ConfigError(f'unknown argument "{argument}"; {_meant(argument)} (see `firth train --help`)')
         elif "=" in argument:
-            found.append(argument.removeprefix("--"))
+            assignments.append(argument.removeprefix("--"))
         else:
             waiting = argument.removeprefix("--")
     if waiting is not None:
         raise ConfigError(f'"--{waiting}" has no value; write --{waiting}=value')
-    return found
+    return assignments
 
 
 def _meant(argument: str) -> str:
     """A suggestion: the settings with this last name."""
     name, equals, value = argument.lstrip("-").partition("=")
-    found = [table for table, names in _names().items() if name.replace("-", "_") in names] if argument.startswith("-") else []
-    if not found:
+    tables = [table for table, names in _names().items() if name.replace("-", "_") in names] if argument.startswith("-") else []
+    if not tables:
         return "settings look like --model.depth=6"
     written = f"{name.replace('-', '_')}{equals}{value}" if equals else f"{name.replace('-', '_')}=…"
-    return f"did you mean {' or '.join(f'--{table}.{written}' for table in found[:3])}?"
+    return f"did you mean {' or '.join(f'--{table}.{written}' for table in tables[:3])}?"
 
 
 def _names() -> dict[str, set[str]]:

@@ -68,12 +68,12 @@ def _suggestion(given: str, program: Any) -> str:
 
 def _spelled(program: Any) -> dict[str, list[str]]:
     """From the last name of each verb to its full name: neighbors → vectors neighbors."""
-    found: dict[str, list[str]] = {}
+    spellings: dict[str, list[str]] = {}
     for name, command in program.commands.items():
-        found.setdefault(name, []).append(name)
+        spellings.setdefault(name, []).append(name)
         for within in getattr(command, "commands", {}):
-            found.setdefault(within, []).append(f"{name} {within}")
-    return found
+            spellings.setdefault(within, []).append(f"{name} {within}")
+    return spellings
 
 
 def asked_for_help(arguments: list[str], groups: set[str]) -> list[str]:

@@ -44,12 +44,12 @@ def tag(
     _check_conll(conll, sentences, as_json)
     model = load(run, kind=TAG)
     if conll:
-        for found in _tagged(model, _conll_sentences(model, file)):
-            print("".join(f"{word}\t{tag}\n" for word, tag in zip(found.words, found.tags, strict=True)), flush=True)
+        for tags in _tagged(model, _conll_sentences(model, file)):
+            print("".join(f"{word}\t{tag}\n" for word, tag in zip(tags.words, tags.tags, strict=True)), flush=True)
         return
-    answers = (found for _, found in answered(given(sentences, file), _BATCH, model.tag))
+    answers = (tags for _, tags in answered(given(sentences, file), _BATCH, model.tag))
     if as_json:
-        print_json([_table(found) for found in answers])
+        print_json([_table(tags) for tags in answers])
         return
     for one in answers:
         print("" if one is None else one, flush=True)
@@ -69,10 +69,10 @@ def _conll_sentences(model: TaggerRun, file: Path | None) -> Iterator[tuple[str,
 
     columns = conll_columns(model.recipe.data).for_other_files()
     if file is not None and str(file) != "-":
-        found = columns.sentences(file, words_only=True)
+        sentences = columns.sentences(file, words_only=True)
     else:
-        found = columns.sentences_of_lines(given(None, None), "standard input")
-    return (sentence.words for sentence in found)
+        sentences = columns.sentences_of_lines(given(None, None), "standard input")
+    return (sentence.words for sentence in sentences)
 
 
 def _tagged(model: TaggerRun, sentences: Iterable[tuple[str, ...]]) -> Iterator[Tags]:
@@ -80,5 +80,5 @@ def _tagged(model: TaggerRun, sentences: Iterable[tuple[str, ...]]) -> Iterator[
         yield from model.tag(batch)
 
 
-def _table(found: Tags | None) -> dict[str, object]:
-    return {"words": (), "tags": (), "probabilities": ()} if found is None else dataclasses.asdict(found)
+def _table(tags: Tags | None) -> dict[str, object]:
+    return {"words": (), "tags": (), "probabilities": ()} if tags is None else dataclasses.asdict(tags)

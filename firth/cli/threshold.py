@@ -47,7 +47,7 @@ def threshold(
         model.remove_threshold()
         return
     with Display() as display:
-        found = model.fit_threshold(
+        fitted = model.fit_threshold(
             cast("Aim", aim),
             label=label,
             precision=precision,
@@ -57,20 +57,20 @@ def threshold(
             progress=display.work,
         )
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(dataclasses.asdict(fitted))
     else:
-        print(_text(found))
+        print(_text(fitted))
 
 
-def _text(found: FittedThreshold) -> str:
+def _text(fitted: FittedThreshold) -> str:
     rows = [
-        ("class", found.label),
-        ("threshold", f"{found.threshold:.4f}"),
-        ("chosen for", found.aim),
-        ("text", f"{found.split}, {found.examples:,} examples"),
-        ("precision", f"{found.precision:.4f}"),
-        ("recall", f"{found.recall:.4f}"),
-        ("F1", f"{found.f1:.4f}"),
-        *([] if found.cost is None else [("cost", f"{found.cost:.4f} per text")]),
+        ("class", fitted.label),
+        ("threshold", f"{fitted.threshold:.4f}"),
+        ("chosen for", fitted.aim),
+        ("text", f"{fitted.split}, {fitted.examples:,} examples"),
+        ("precision", f"{fitted.precision:.4f}"),
+        ("recall", f"{fitted.recall:.4f}"),
+        ("F1", f"{fitted.f1:.4f}"),
+        *([] if fitted.cost is None else [("cost", f"{fitted.cost:.4f} per text")]),
     ]
     return "\n".join(f"{name:<20}{value}" for name, value in rows)

@@ -34,21 +34,21 @@ def tokenize(
     if RunFolder(Path(source)).exists() or is_model(Path(source)):
         reason = f"only applies to tokenizers learned from a text, but {source} is a run. Remove it, or give a text file."
         refuse_given({"kind": kinds, "vocab": vocab}, reason)
-        found = _of_run(Path(source))
+        tokenizers = _of_run(Path(source))
     else:
-        found = _learned(source, kinds, _VOCAB if vocab is None else vocab)
-    tokens = {name: _tokens(tokenizer, text) for name, tokenizer in found.items()}
+        tokenizers = _learned(source, kinds, _VOCAB if vocab is None else vocab)
+    tokens = {name: _tokens(tokenizer, text) for name, tokenizer in tokenizers.items()}
     if as_json:
         print_json(
             {
-                name: {"vocab": found[name].vocab, "tokens": texts, "ids": found[name].encode(text).tolist()}
+                name: {"vocab": tokenizers[name].vocab, "tokens": texts, "ids": tokenizers[name].encode(text).tolist()}
                 for name, texts in tokens.items()
             }
         )
         return
     width = max(map(len, tokens))
     for name, texts in tokens.items():
-        print(f"{name:<{width}}  {len(texts):>4} of {found[name].vocab:,}  {'│'.join(texts)}")
+        print(f"{name:<{width}}  {len(texts):>4} of {tokenizers[name].vocab:,}  {'│'.join(texts)}")
 
 
 def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:

@@ -91,9 +91,9 @@ def translate(
             done = sink.lines
         show = _shown(stack, file, out, done)
         cut_off = 0
-        for number, source, found in _answers(model, given(texts, file, forgiving=True), config, sample, done, show):
-            print(spell(number, source, found[:nbest]), file=sink, flush=True)
-            cut_off += not found[0].finished
+        for number, source, candidates in _answers(model, given(texts, file, forgiving=True), config, sample, done, show):
+            print(spell(number, source, candidates[:nbest]), file=sink, flush=True)
+            cut_off += not candidates[0].finished
     if cut_off:
         complain(f"note: {cut_off:,} of the translations had not ended after {config.tokens} tokens; raise --tokens")
     if out is not None:
@@ -120,8 +120,8 @@ def _answers(
     model: TranslatorRun, texts: Iterable[str], config: DecodingConfig, sample: bool, done: int, show: Callable[[int], None]
 ) -> Iterator[tuple[int, str, list[Translation]]]:
     for batch in batches(islice(texts, done, None), _BATCH):
-        found = model.translations(batch, config, sample=sample, first=done)
-        for number, (source, translations) in enumerate(zip(batch, found, strict=True), start=done):
+        candidates = model.translations(batch, config, sample=sample, first=done)
+        for number, (source, translations) in enumerate(zip(batch, candidates, strict=True), start=done):
             yield number, source, translations
         done += len(batch)
         show(done)
@@ -140,15 +140,15 @@ def _shown(stack: ExitStack, file: Path | None, out: Path | None, done: int) -> 
     return lambda done: display.work("translating", done, total)
 
 
-def _plain(number: int, source: str, found: list[Translation]) -> str:
-    return found[0].text
+def _plain(number: int, source: str, candidates: list[Translation]) -> str:
+    return candidates[0].text
 
 
-def _numbered(number: int, source: str, found: list[Translation]) -> str:
-    return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in found)
+def _numbered(number: int, source: str, candidates: list[Translation]) -> str:
+    return "\n".join(f"{number} ||| {one.text} ||| {one.score:.4f}" for one in candidates)
 
 
-def _as_json(number: int, source: str, found: list[Translation]) -> str:
-    best = dataclasses.asdict(found[0])
-    more = {"nbest": [dataclasses.asdict(one) for one in found]} if len(found) > 1 else {}
+def _as_json(number: int, source: str, candidates: list[Translation]) -> str:
+    best = dataclasses.asdict(candidates[0])
+    more = {"nbest": [dataclasses.asdict(one) for one in candidates]} if len(candidates) > 1 else {}
     return json.dumps({"source": source, "translation": best.pop("text"), **best, **more}, ensure_ascii=False)

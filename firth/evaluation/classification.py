@@ -65,11 +65,11 @@ def class_log_probabilities(
     model: Classifier, examples: Examples, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> NDArray[np.float64]:
     """log p_NC(class | text) of all examples, whose batches the processes share."""
-    found: dict[int, NDArray[np.float64]] = {}
+    log_p_of_row: dict[int, NDArray[np.float64]] = {}
     for row_B, part in with_progress(examples.sweep(batch), lambda rows: len(rows[0]), len(examples), progress):
-        found |= zip(row_B.tolist(), log_probabilities(model, part.token_BT, part.length_B, dtype), strict=True)
-    found = all_merged(found)
-    return np.stack([found[row] for row in range(len(examples))])
+        log_p_of_row |= zip(row_B.tolist(), log_probabilities(model, part.token_BT, part.length_B, dtype), strict=True)
+    log_p_of_row = all_merged(log_p_of_row)
+    return np.stack([log_p_of_row[row] for row in range(len(examples))])
 
 
 def log_probabilities(model: Classifier, token_BT: Ids, length_B: Ids, dtype: str = "float32") -> NDArray[np.float64]:

@@ -25,15 +25,15 @@ class ContrastMeasures:
 def measure_contrast(classify: Callable[[Sequence[str]], Sequence[str]]) -> ContrastMeasures:
     """`classify` returns the label of each text."""
     sentences = [(text, label) for pairs in CONTRAST_PAIRS.values() for pair in pairs for text, label in labelled(pair)]
-    found = dict(zip(sentences, classify([text for text, _ in sentences]), strict=True))
-    both = {kind: [_right(pair, found) for pair in pairs] for kind, pairs in CONTRAST_PAIRS.items()}
+    predicted = dict(zip(sentences, classify([text for text, _ in sentences]), strict=True))
+    both = {kind: [_right(pair, predicted) for pair in pairs] for kind, pairs in CONTRAST_PAIRS.items()}
     every = [right for rights in both.values() for right in rights]
     return ContrastMeasures(
         pairs=len(every),
         pair_accuracy=sum(every) / len(every),
-        sentence_accuracy=sum(given == label for (_, label), given in found.items()) / len(found),
+        sentence_accuracy=sum(given == label for (_, label), given in predicted.items()) / len(predicted),
         by_kind={kind: sum(rights) / len(rights) for kind, rights in both.items()},
-        wrong=tuple((text, given) for (text, label), given in found.items() if given != label),
+        wrong=tuple((text, given) for (text, label), given in predicted.items() if given != label),
     )
 
 
@@ -41,5 +41,5 @@ def labelled(pair: tuple[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
     return (pair[0], POSITIVE), (pair[1], NEGATIVE)
 
 
-def _right(pair: tuple[str, str], found: dict[tuple[str, str], str]) -> bool:
-    return all(found[sentence] == sentence[1] for sentence in labelled(pair))
+def _right(pair: tuple[str, str], predicted: dict[tuple[str, str], str]) -> bool:
+    return all(predicted[sentence] == sentence[1] for sentence in labelled(pair))

@@ -70,7 +70,7 @@ def answers(
         for place in one.answers:
             messages = one.messages[:place]
             prompts.append(format.prompt(messages if room is None else format.fitted(messages, room)))
-    endless, found, number = EndlessText(model), dict[int, str](), itertools.count()
+    endless, answer_of, number = EndlessText(model), dict[int, str](), itertools.count()
     order = sorted(range(len(prompts)), key=lambda n: -len(prompts[n]))
     done = 0
     with inference(model) as device:
@@ -84,11 +84,11 @@ def answers(
                 written = decode(endless, state, prompt_BT, _GREEDY, range(len(rows)), limits=limits, end=format.end)
                 for n, one_answer in zip(rows, written, strict=True):
                     ids = one_answer.tokens[:-1] if one_answer.finished else one_answer.tokens
-                    found[n] = format.tokenizer.decode(ids).strip()
+                    answer_of[n] = format.tokenizer.decode(ids).strip()
                 done += len(rows)
                 progress("answering", done, len(prompts))
-    found = all_merged(found)
-    return [found[n] for n in range(len(prompts))]
+    answer_of = all_merged(answer_of)
+    return [answer_of[n] for n in range(len(prompts))]
 
 
 def _pieces(rows: list[int], size: int) -> list[list[int]]:

@@ -99,14 +99,14 @@ def errors(
     return _errors(prompts, np.concatenate(predicted))
 
 
-def answers_by_examples(found: Answers, prompts: SwapPrompts) -> list[AnswersAfter]:
-    columns = found.right_BE.mean(0), best_accuracy(prompts), found.nats_BE.mean(0)
+def answers_by_examples(answers: Answers, prompts: SwapPrompts) -> list[AnswersAfter]:
+    columns = answers.right_BE.mean(0), best_accuracy(prompts), answers.nats_BE.mean(0)
     return [AnswersAfter(k, *map(float, row)) for k, row in enumerate(zip(*columns, strict=True))]
 
 
-def errors_by_examples(found: Errors, prompts: PointPrompts) -> list[ErrorAfter]:
+def errors_by_examples(errors: Errors, prompts: PointPrompts) -> list[ErrorAfter]:
     baselines = (_errors(prompts, y_BE) for y_BE in (least_squares(prompts), np.zeros(prompts.y_BE.shape)))
-    columns = (one.error_BE.mean(0) for one in (found, *baselines))
+    columns = (one.error_BE.mean(0) for one in (errors, *baselines))
     return [ErrorAfter(k, *map(float, row)) for k, row in enumerate(zip(*columns, strict=True))]
 
 
@@ -137,8 +137,8 @@ def least_squares(prompts: PointPrompts) -> Floats:
     for k in range(1, y_BE.shape[1]):
         w_BD = (torch.linalg.pinv(x_BED[:, :k]) @ y_BE[:, :k, None]).squeeze(-1)
         predicted_BE[:, k] = (x_BED[:, k] * w_BD).sum(-1)
-    found: Floats = predicted_BE.numpy()
-    return found
+    prediction: Floats = predicted_BE.numpy()
+    return prediction
 
 
 def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, dtype: str) -> tuple[NDArray[np.bool_], Floats]:
@@ -167,20 +167,20 @@ def _errors(prompts: PointPrompts, predicted_BE: Floats) -> Errors:
 
 
 def _numbers(tensor: Tensor) -> NDArray[Any]:
-    found: NDArray[Any] = tensor.cpu().numpy()
-    return found
+    array: NDArray[Any] = tensor.cpu().numpy()
+    return array
 
 
 T = TypeVar("T")
 
 
 def _in_batches(model: nn.Module, prompts: P, batch: int, progress: Progress, piece: Callable[[int, int], T]) -> list[T]:
-    found: dict[int, T] = {}
+    results: dict[int, T] = {}
     with inference(model):
         for number, first in enumerate(range(0, len(prompts), batch)):
             last = min(first + batch, len(prompts))
             if mine(number):
-                found[number] = piece(first, last)
+                results[number] = piece(first, last)
             progress("evaluating", last, len(prompts))
-    found = all_merged(found)
-    return [found[number] for number in range(len(found))]
+    results = all_merged(results)
+    return [results[number] for number in range(len(results))]

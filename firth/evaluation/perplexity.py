@@ -108,14 +108,14 @@ def random_loss(
 
     Every window starts without a past, also for a recurrent model.
     """
-    found: dict[int, float] = {}
+    loss_of: dict[int, float] = {}
     for number, window in enumerate(_random_windows(text, batches, batch, context, seed)):
         if mine(number):
             total, tokens = total_nats(model, [window], dtype)
-            found[number] = total / tokens
+            loss_of[number] = total / tokens
         progress("random batches", number + 1, batches)
-    found = all_merged(found)
-    losses = [found[number] for number in range(batches)]
+    loss_of = all_merged(loss_of)
+    losses = [loss_of[number] for number in range(batches)]
     error = float(np.std(losses, ddof=1)) / math.sqrt(batches) if batches > 1 else None
     return RandomLoss(math.fsum(losses) / batches, error, batches)
 

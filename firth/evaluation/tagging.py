@@ -68,7 +68,7 @@ def predict(
     model: Tagger, sentences: Sentences, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """log p_NC(tag | sentence), normalised in float64, and the predicted tags, for all words in order."""
-    found: dict[int, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    results: dict[int, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
     parts = sentences.sweep(batch, spelled=model.spelling is not None)
     with inference(model) as device:
         for row_B, part in with_progress(parts, lambda rows: len(rows[0]), len(sentences), progress):
@@ -81,9 +81,9 @@ def predict(
             best_BW = model.readout.best(wide_BWC, words_B).cpu().numpy()
             for row, log_p_WC, best_W in zip(row_B.tolist(), log_p_BWC, best_BW, strict=True):
                 first, last = sentences.word_starts[row : row + 2]
-                found[row] = log_p_WC[: last - first], best_W[: last - first]
-    found = all_merged(found)
-    log_p, best = zip(*(found[row] for row in range(len(sentences))), strict=True)
+                results[row] = log_p_WC[: last - first], best_W[: last - first]
+    results = all_merged(results)
+    log_p, best = zip(*(results[row] for row in range(len(sentences))), strict=True)
     return np.concatenate(log_p), np.concatenate(best)
 
 
@@ -135,9 +135,9 @@ def _spans(true: list[list[str]], predicted: list[list[str]]) -> Iterator[SpanMe
     overall = report.pop("micro avg")
     for average in ("macro avg", "weighted avg"):
         report.pop(average)
-    for type, found in (*sorted(report.items()), ("all", overall)):
-        scores = (float(found[name]) for name in ("precision", "recall", "f1-score"))
-        yield SpanMeasures(type, int(found["support"]), *scores)
+    for type, measures in (*sorted(report.items()), ("all", overall)):
+        scores = (float(measures[name]) for name in ("precision", "recall", "f1-score"))
+        yield SpanMeasures(type, int(measures["support"]), *scores)
 
 
 def _strict_f1(true: list[list[str]], predicted: list[list[str]], labels: Sequence[str]) -> float | None:
@@ -147,7 +147,7 @@ def _strict_f1(true: list[list[str]], predicted: list[list[str]], labels: Sequen
     from seqeval.scheme import IOB2, IOBES, Entities
 
     scheme: Any = IOB2 if all(label[0] in "OBI" for label in labels) else IOBES
-    allowed = [[(one.tag, one.start, one.end - 1) for one in found] for found in Entities(true, scheme=scheme).entities]
+    allowed = [[(one.tag, one.start, one.end - 1) for one in entities] for entities in Entities(true, scheme=scheme).entities]
     if allowed != [get_entities(tags) for tags in true]:
         return None
     return float(f1_score(true, predicted, mode="strict", scheme=scheme, zero_division=0))

@@ -83,8 +83,8 @@ def accuracy(cosine_N: ArrayLike, same_N: ArrayLike, threshold: float) -> float:
 
 def cosines(x_Nd: ArrayLike, y_Nd: ArrayLike) -> Floats:
     """cos(x_n, y_n) per row, rounded so that equal vectors give exactly 1: a threshold would notice the last bit."""
-    found: Floats = np.einsum("nd,nd->n", units(x_Nd), units(y_Nd)).round(12)
-    return found
+    cosine_n: Floats = np.einsum("nd,nd->n", units(x_Nd), units(y_Nd)).round(12)
+    return cosine_n
 
 
 def units(x_Nd: ArrayLike) -> Floats:

@@ -197,12 +197,12 @@ def _note(message: str) -> None:
 def _of_preset(name: str, chosen: Preset) -> Description:
     with torch.device("meta"), Uninitialised():
         network = preset_network(chosen)
-    found = count(network)
-    counted = found.weights if chosen.matrices_only else found.parameters
+    counts = count(network)
+    counted = counts.weights if chosen.matrices_only else counts.parameters
     context = getattr(chosen.config, "context", None)
-    left_out = found.parameters - counted
+    left_out = counts.parameters - counted
     blocks = Blocks.of(network)
-    return Description(name, chosen.summary, counted, left_out, context, context or 1, chosen.differs, found, blocks=blocks)
+    return Description(name, chosen.summary, counted, left_out, context, context or 1, chosen.differs, counts, blocks=blocks)
 
 
 def preset_network(chosen: Preset) -> Network:
@@ -218,11 +218,11 @@ def _of_recipe(
     training = recipe.training
     tokens = training.batch_tokens if "training.batch_tokens" in recipe.task.uses else training.batch * training.context
     context = None if network.carries or recipe.model.kind != "transformer" else training.context
-    found, blocks = count(network), Blocks.of(network)
+    counts, blocks = count(network), Blocks.of(network)
     trained = _trained(recipe, network, folder) if training.lora else None
     told = () if folder is None else tuple(history.read(folder))
     return Description(
-        name, recipe.summary, found.parameters, 0, context, tokens, "", found, trained, blocks, training, told, can
+        name, recipe.summary, counts.parameters, 0, context, tokens, "", counts, trained, blocks, training, told, can
     )
 
 

@@ -33,10 +33,10 @@ class Blocks:
 
     @staticmethod
     def of(network: Network) -> Blocks:
-        found = [module for module in network.modules() if isinstance(module, Block)]
-        sizes = [sum(weight.numel() for weight in block.parameters()) for block in found]
+        modules = [module for module in network.modules() if isinstance(module, Block)]
+        sizes = [sum(weight.numel() for weight in block.parameters()) for block in modules]
         width = getattr(getattr(network, "config", None), "width", 0)
-        return Blocks(len(found), sum(block.config.layers for block in found), sum(sizes), width)
+        return Blocks(len(modules), sum(block.config.layers for block in modules), sum(sizes), width)
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,10 @@ def playground(
         raise ConfigError(f"{option('width')} only applies to a sentence without {option('vectors')}. Remove it.")
     if matrices and sentence is None:
         raise ConfigError(f"{option('matrices', '--matrix and --matrices')} need a sentence. Add one, or remove them.")
-    found = _computed(sentence, example, table, query, vectors, matrices, Settings(**settings))
-    if "seed" in settings and not drawn and not found.parameters:
+    result = _computed(sentence, example, table, query, vectors, matrices, Settings(**settings))
+    if "seed" in settings and not drawn and not result.parameters:
         raise ConfigError(f"{option('seed')} has no effect, because nothing here is random. Remove it.")
-    return found
+    return result
 
 
 def _check_input(sentence: object, example: object, table: object, query: object, vectors: object) -> None:

@@ -67,11 +67,11 @@ class ResultRow(NamedTuple):
 
 def results(names: Sequence[str] = ()) -> list[Result]:
     """One per shipped recipe with an [expected] table, measured or not; or those of `names`, in that order."""
-    found = {name: of_one for name, recipe in shipped().items() if (of_one := result(name, recipe))}
+    result_of = {name: of_one for name, recipe in shipped().items() if (of_one := result(name, recipe))}
     for name in names:
-        if name not in found:
-            raise ConfigError(f'no shipped recipe "{name}" has a result.{did_you_mean(name, found)}')
-    return [found[name] for name in names or found]
+        if name not in result_of:
+            raise ConfigError(f'no shipped recipe "{name}" has a result.{did_you_mean(name, result_of)}')
+    return [result_of[name] for name in names or result_of]
 
 
 def result(name: str, recipe: Table) -> Result | None:
@@ -117,10 +117,10 @@ def duration(result: Result) -> str:
     return f"about {whole} minute{'s' if whole > 1 else ''} on {device}"
 
 
-def markdown(found: Iterable[Result], brief: bool = False) -> str:
+def markdown(expected: Iterable[Result], brief: bool = False) -> str:
     """`brief`: without minutes, hardware and date."""
     columns = len(_HEADINGS) - 2 if brief else len(_HEADINGS)
-    rows = [_cells(row(result)) for result in found]
+    rows = [_cells(row(result)) for result in expected]
     return "".join(f"| {' | '.join(cells[:columns])} |\n" for cells in (_HEADINGS, ["---"] * columns, *rows))
 
 
@@ -130,11 +130,11 @@ def place(path: Path, table: str, begin: str = BEGIN, end: str = END) -> None:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}; give a Markdown file") from error
-    before, found, rest = text.partition(f"{begin}\n")
+    before, marker, rest = text.partition(f"{begin}\n")
     _, found_end, after = rest.partition(end)
-    if not (found and found_end):
+    if not (marker and found_end):
         raise DataError(f"{path} has no markers for the table; add a line {begin} and below it a line {end}")
-    files.write_text(path, f"{before}{found}{table}{end}{after}")
+    files.write_text(path, f"{before}{marker}{table}{end}{after}")
 
 
 def _cells(row: ResultRow) -> list[str]:

@@ -86,8 +86,8 @@ def verify(recipe: str | Path | Recipe, progress: Progress | bool = True) -> Ver
 def _measured(model: Run[Any], expected: Expected, progress: Progress) -> dict[str, Any]:
     """The run's metrics on its own data, or on the WiC sentence pairs for wic_accuracy."""
     if expected.metric == "wic_accuracy":
-        found = model.wic(progress=progress)
-        return {"wic_accuracy": found["accuracy"], "split": found["split"]}
+        measures = model.wic(progress=progress)
+        return {"wic_accuracy": measures["accuracy"], "split": measures["split"]}
     if expected.random_batches is not None:
         language = model.expect(LanguageModelRun)
         return language.evaluate(progress=progress, split=expected.split, random_batches=expected.random_batches)

@@ -152,7 +152,7 @@ def _over_thumbnails(
 ) -> list[list[str]]:
     """What each cell of an overview is, laid out as its cells are; nothing for the gaps."""
     above, beside = [shown(key) for key in keys], [shown(query) for query in queries]
-    found = []
+    cells = []
     for layer, p_Hrc in zip(layers, p_LHrc, strict=True):
         for row, query in enumerate(beside):
             line: list[str] = []
@@ -162,9 +162,9 @@ def _over_thumbnails(
                     for key, p in zip(above, p_rc[row], strict=True)
                 ]
                 line.append("")
-            found.append(line[:-1])
-        found.append([""] * len(found[-1]))
-    return found[:-1]
+            cells.append(line[:-1])
+        cells.append([""] * len(cells[-1]))
+    return cells[:-1]
 
 
 def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.ArrayLike, title: str) -> Figure:

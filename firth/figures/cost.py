@@ -34,7 +34,7 @@ def cost_curves(
     plot = make_subplots(1, 2, subplot_titles=(f"against n, at d = {d}", f"against d, at n = {n}"), horizontal_spacing=0.1)
     for number, (name, both) in enumerate(layers.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2.5}
-        powers = [f"{axis}^{found:.2f}" for axis, found in zip("nd", exponents[name], strict=True) if found is not None]
+        powers = [f"{axis}^{exponent:.2f}" for axis, exponent in zip("nd", exponents[name], strict=True) if exponent is not None]
         shown = ": ".join([escaped(name), *([", ".join(powers)] if powers else [])])
         for column, (axis, some) in enumerate(zip(("n", "d"), both, strict=True), start=1):
             plot.add_scatter(

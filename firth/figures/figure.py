@@ -105,19 +105,19 @@ class Drawn:
 
     def facts_in_short(self) -> list[str]:
         """The parts of the repr: sizes of large fields, values of the others."""
-        found = []
+        facts = []
         for field in fields(self):  # type: ignore[arg-type]  # every Drawn is a dataclass
             value = getattr(self, field.name)
             match value:
                 case str():
-                    found.append(f'{field.name} "{value if len(value) <= _SHOWN else value[:_SHOWN] + "…"}"')
+                    facts.append(f'{field.name} "{value if len(value) <= _SHOWN else value[:_SHOWN] + "…"}"')
                 case bool() | int() | float():
-                    found.append(f"{field.name} {value:.4g}" if isinstance(value, float) else f"{field.name} {value}")
+                    facts.append(f"{field.name} {value:.4g}" if isinstance(value, float) else f"{field.name} {value}")
                 case Sized() if getattr(value, "shape", None):
-                    found.append(f"{field.name} {' × '.join(map(str, value.shape))}")  # type: ignore[attr-defined]
+                    facts.append(f"{field.name} {' × '.join(map(str, value.shape))}")  # type: ignore[attr-defined]
                 case Sized():
-                    found.append(f"{len(value)} {field.name}")
-        return found
+                    facts.append(f"{len(value)} {field.name}")
+        return facts
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.facts_in_short())}; .figure() draws it, .text() prints it>"

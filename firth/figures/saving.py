@@ -85,11 +85,11 @@ def _csv(table: Table) -> str:
 
 
 def _json(title: str, tables: Sequence[tuple[str, Table]]) -> str:
-    found = [
+    contents = [
         {"section": section, "headings": list(table.headings), "rows": [[_plain(cell) for cell in row] for row in table.rows]}
         for section, table in tables
     ]
-    return json.dumps({"title": title, "tables": found}, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps({"title": title, "tables": contents}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _plain(cell: str) -> str | float | None:
@@ -125,11 +125,11 @@ async def _drawn(plots: Sequence[Any], kind: str) -> list[bytes]:
     import kaleido
 
     async with kaleido.Kaleido(mathjax=False, timeout=_SECONDS) as browser:
-        found = []
+        images = []
         for plot in plots:
             options = {"format": kind, "width": plot.layout.width or _WIDTH, "scale": _SCALE.get(kind, 1.0)}
-            found.append(await browser.calc_fig(_still(plot), opts=options))
-        return found
+            images.append(await browser.calc_fig(_still(plot), opts=options))
+        return images
 
 
 def _still(plot: Any) -> Any:

@@ -15,10 +15,10 @@ _DRAWN = 2000  # largest number of points per curve, including the first and the
 
 def metrics(logs: Mapping[str, Log]) -> list[str]:
     """All metrics in the logs, the loss first."""
-    found = {
+    names = {
         name for log in logs.values() for line in log for _, table in _parts(line) for name in table if _is_number(table[name])
     }
-    return sorted(found - set(_TITLES), key=lambda name: (name != "loss", name))
+    return sorted(names - set(_TITLES), key=lambda name: (name != "loss", name))
 
 
 def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Against = "step", log_scale: bool = False) -> Figure:

@@ -73,8 +73,8 @@ def alignment(
     device = next(network.parameters()).device
     source_1S = torch.from_numpy(source_S).unsqueeze(0).to(device)
     length_1 = torch.tensor([len(source_S)], device=device)
-    found = attention_weights(network, lambda: network.encode(source_1S, length_1), target_T, start)
-    return Alignment(tuple(source), tuple(target), {name: merge(alpha_TS, rows, columns) for name, alpha_TS in found.items()})
+    alphas = attention_weights(network, lambda: network.encode(source_1S, length_1), target_T, start)
+    return Alignment(tuple(source), tuple(target), {name: merge(alpha_TS, rows, columns) for name, alpha_TS in alphas.items()})
 
 
 @torch.inference_mode()
@@ -112,8 +112,8 @@ def _prefix(network: PrefixDecoder, memory: RightAligned, input_1T: Tensor) -> l
     S = memory.token_BS.shape[1]
     with attention_calls(network.stack) as calls:
         network.teacher_forced(input_1T, memory)
-    found = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
-    return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in found]
+    rows_of_layers = [weights(call, rows=slice(S, None))[0, :, :, :S] for _, call in sorted(calls.items())]
+    return [p_HTS / p_HTS.sum(-1, keepdim=True) for p_HTS in rows_of_layers]
 
 
 def _named(layers: Sequence[Array]) -> dict[str, Array]:
@@ -130,5 +130,5 @@ def _named(layers: Sequence[Array]) -> dict[str, Array]:
 
 
 def _plain(x: Tensor) -> Array:
-    found: Array = x.double().cpu().numpy()
-    return found
+    array: Array = x.double().cpu().numpy()
+    return array

@@ -129,9 +129,9 @@ class Attention(Drawn):
     def rows(self, layer: int, heads: Some = None, rows: Some = None) -> QueryStatistics:
         """Statistics of the rows; also for texts whose weights would not fit into memory."""
         if not self.words:
-            found = statistics(self._call(layer), heads, rows)
+            per_query = statistics(self._call(layer), heads, rows)
             return QueryStatistics(
-                *(_plain(of_rows[0]) for of_rows in (found.entropy_BHQ, found.maximum_BHQ, found.distance_BHQ))
+                *(_plain(of_rows[0]) for of_rows in (per_query.entropy_BHQ, per_query.maximum_BHQ, per_query.distance_BHQ))
             )
         p_HQK = self.weights(layer, heads, rows)
         away_QK = np.abs(np.array(_chosen(rows, len(self.queries)))[:, None] - np.arange(len(self.keys)))
@@ -158,8 +158,8 @@ class Attention(Drawn):
         if self.layers != tuple(range(len(self.layers))):
             raise ConfigError(f"rollout needs all layers, but only layers {self.layers} were recorded. Leave layers= out")
         plain = replace(self, words=False)
-        found = rollout(plain.weights(layer).mean(0) for layer in self.layers)
-        return merge(found, self._queries[1], self._keys[1]) if self.words else found
+        p_QK = rollout(plain.weights(layer).mean(0) for layer in self.layers)
+        return merge(p_QK, self._queries[1], self._keys[1]) if self.words else p_QK
 
     def figure(self, layer: int | None = None, head: int | None = None) -> Figure:
         """One head; the mean over heads if only a layer is given; an overview of all heads if neither is given."""
@@ -235,8 +235,8 @@ class Attention(Drawn):
                 f"{len(self.queries):,} × {len(self.keys):,} tokens are too many for one figure (at most {MOST_TOKENS:,}). "
                 "Use a shorter text, or weights(layer, heads, rows) and thumbnails()"
             )
-        found: Array = self.weights(self.layers[-1] if layer is None else layer, head).mean(0)
-        return found
+        p_QK: Array = self.weights(self.layers[-1] if layer is None else layer, head).mean(0)
+        return p_QK
 
     def _title(self, layer: int | None, head: int | None) -> str:
         which = f"head {head + 1}" if head is not None else f"mean of {self.heads} heads" if self.heads > 1 else "its only head"
@@ -263,8 +263,8 @@ def attention(reading: Reading, part: str | None = None, layers: Sequence[int] |
         for name, (queries, keys) in _names(reading).items()
         if taps[name]
     }
-    found = Attention(parts, next(iter(parts)), reading.pieces)
-    return found if part is None else found.of(part)
+    whole = Attention(parts, next(iter(parts)), reading.pieces)
+    return whole if part is None else whole.of(part)
 
 
 def _names(reading: Reading) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -288,12 +288,12 @@ def _modules(reading: Reading) -> dict[str, list[Tapped]]:
     match network:
         case TransformerDecoder():
             blocks: Any = network.decoder.blocks
-            found = {
+            modules = {
                 "cross": [block.cross.attend for block in blocks],
                 "encoder": attention_layers(network.get_submodule("encoder")),
                 "decoder": [block.attention.attend for block in blocks],
             }
-            return {name: found[name] for name in _names(reading)}
+            return {name: modules[name] for name in _names(reading)}
         case RecurrentDecoder():
             return {"cross": attention_layers(network)}
     return {"self": attention_layers(network)}
@@ -374,5 +374,5 @@ def _chosen(some: Some, count: int) -> list[int]:
 
 
 def _plain(x: Tensor) -> Array:
-    found: Array = x.float().cpu().numpy()
-    return found
+    array: Array = x.float().cpu().numpy()
+    return array

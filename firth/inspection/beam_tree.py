@@ -88,12 +88,12 @@ class BeamRecorder:
         self._nodes.append(BeamNode(parent, name, own, one.log_probability, score, text, outcome))
         self._tokens.append(tokens)
 
-    def tree(self, found: Sequence[Hypothesis]) -> BeamTree:
+    def tree(self, hypotheses: Sequence[Hypothesis]) -> BeamTree:
         """`found`: what the search returned."""
         kept = [n for n, node in enumerate(self._nodes) if node.outcome != "dropped"]
         at = {self._tokens[n]: n for n in reversed(kept)}  # groups may find the same text: the first one counts
         results = [
             BeamResult(at[one.tokens], self._nodes[at[one.tokens]].text, one.log_probability, one.score, one.finished)
-            for one in found
+            for one in hypotheses
         ]
         return BeamTree(tuple(self._nodes), tuple(results))

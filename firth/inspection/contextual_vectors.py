@@ -139,11 +139,11 @@ def _blocks(stack: Stack, read: Callable[[], Any]) -> list[Tensor]:
 
 
 def _levels(recurrent: Recurrent, x_BTi: Tensor, length_B: Tensor) -> list[Tensor]:
-    state, found = recurrent.initial_state(len(x_BTi)), []
+    state, levels = recurrent.initial_state(len(x_BTi)), []
     for n in range(len(recurrent.layers)):
         x_BTi, _ = recurrent.run_layer(n, x_BTi, state, length_B)
-        found.append(x_BTi)
-    return found
+        levels.append(x_BTi)
+    return levels
 
 
 def _embedded(network: Network, token_BT: Tensor) -> Tensor:
@@ -161,8 +161,8 @@ def _reader(network: Network) -> Stack | Recurrent | None:
         case TransformerEncoder() | PrefixDecoder() as model:
             return model.stack
         case TransformerDecoder(reads_text=True, encoder=above) | RecurrentDecoder(reads_text=True, encoder=above):
-            found: Stack | Recurrent = above
-            return found
+            read_by: Stack | Recurrent = above
+            return read_by
         case WordEncoder():
             return None
         case other:

@@ -134,10 +134,10 @@ class Costs(Drawn):
     def along(self, layer: Layer, axis: Literal["n", "d"]) -> list[Timing]:
         """The timings of a layer along one axis, smallest size first."""
         fixed, held = ("d", self.d) if axis == "n" else ("n", self.n)
-        found = [one for one in self.timings if one.layer == layer and getattr(one, fixed) == held]
-        if not found:
+        timings = [one for one in self.timings if one.layer == layer and getattr(one, fixed) == held]
+        if not timings:
             raise ConfigError(f'no timings of "{layer}" along {axis}. Measure some at {fixed} = {held}')
-        return sorted(found, key=lambda one: int(getattr(one, axis)))
+        return sorted(timings, key=lambda one: int(getattr(one, axis)))
 
     def fit(self, layer: Layer, axis: Literal["n", "d"]) -> Fit | None:
         """The exponent along one axis; None if there are too few sizes."""
@@ -145,8 +145,8 @@ class Costs(Drawn):
 
     def growth(self, layer: Layer, axis: Literal["n", "d"]) -> float | None:
         """The exponent, or None if it is not reliable."""
-        found = self.fit(layer, axis)
-        return found.exponent if found is not None and found.settled else None
+        fit = self.fit(layer, axis)
+        return fit.exponent if fit is not None and fit.settled else None
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -172,22 +172,22 @@ class Costs(Drawn):
         return "\n".join(lines + notes)
 
     def _cells(self, layer: Layer, axis: Literal["n", "d"], gap: int) -> str:
-        found = self.fit(layer, axis)
-        if found is None or not found.settled:
+        fit = self.fit(layer, axis)
+        if fit is None or not fit.settled:
             return f"{'–':>{13 + gap}}{'':>9}{f'…{getattr(self.along(layer, axis)[-1], axis):,}':>13}"
-        measured, sizes = f"{found.exponent:.2f} ± {found.error:.2f}", f"{found.sizes[0]:,}…{found.sizes[-1]:,}"
-        return f"{measured:>{13 + gap}}{found.counted:>9.2f}{sizes:>13}"
+        measured, sizes = f"{fit.exponent:.2f} ± {fit.error:.2f}", f"{fit.sizes[0]:,}…{fit.sizes[-1]:,}"
+        return f"{measured:>{13 + gap}}{fit.counted:>9.2f}{sizes:>13}"
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """For JSON: an exponent that is not reliable is null."""
         return {str(name): self._of_axis(name, "n") | self._of_axis(name, "d") for name in self.layers}
 
     def _of_axis(self, layer: Layer, axis: Literal["n", "d"]) -> dict[str, Any]:
-        found, times = self.fit(layer, axis), self.along(layer, axis)
-        seen = found is not None and found.settled
+        fit, times = self.fit(layer, axis), self.along(layer, axis)
+        seen = fit is not None and fit.settled
         return {
-            axis: found.exponent if found is not None and seen else None,
-            f"{axis}_error": found.error if found is not None and seen else None,
-            f"{axis}_counted": None if found is None else found.counted,
+            axis: fit.exponent if fit is not None and seen else None,
+            f"{axis}_error": fit.error if fit is not None and seen else None,
+            f"{axis}_counted": None if fit is None else fit.counted,
             f"{axis}_seconds": {getattr(one, axis): one.seconds for one in times},
         }

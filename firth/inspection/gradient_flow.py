@@ -187,24 +187,24 @@ def _norms(network: LanguageModel, token_BT: Tensor) -> tuple[Array, Array, floa
                 raise ConfigError(f"{type(network).__name__} has no states; use a recurrent model or a Transformer")
         loss_B = F.cross_entropy(network.readout(x_Bd), last_B, reduction="none")
         # Rows are independent, so the gradient of the sum holds the gradient of each.
-        found = torch.autograd.grad(loss_B.sum(), [*inner, *embedded], retain_graph=True, materialize_grads=True)
+        gradients = torch.autograd.grad(loss_B.sum(), [*inner, *embedded], retain_graph=True, materialize_grads=True)
         total = [_total(torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)) for loss in loss_B]
-    state_BTn, embedded_BTe = (torch.cat(part, dim=1) for part in (found[: len(inner)], found[len(inner) :]))
+    state_BTn, embedded_BTe = (torch.cat(part, dim=1) for part in (gradients[: len(inner)], gradients[len(inner) :]))
     return _norm(state_BTn), _norm(embedded_BTe), float(np.mean(total))
 
 
 def _steps(network: RecurrentLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The input of the output layer after the last token, and the whole state after each token as one tensor B,1,n, through
     which every path back leads."""
-    B, state, found = len(token_BT), network.start(len(token_BT)), []
+    B, state, states = len(token_BT), network.start(len(token_BT)), []
     for token_B in token_BT.unbind(1):
         _, after = network.hidden(token_B.unsqueeze(1), state, kernel="cells")  # cuDNN's has no gradient outside training
         parts_BLd = [part_LBd.transpose(0, 1) for part_LBd in after.parts]
-        found.append(torch.cat(parts_BLd, dim=-1).view(B, 1, -1))
-        h_LBd, *c_LBd = found[-1].view(B, len(after.h_LBd), -1).transpose(0, 1).chunk(len(parts_BLd), dim=-1)
+        states.append(torch.cat(parts_BLd, dim=-1).view(B, 1, -1))
+        h_LBd, *c_LBd = states[-1].view(B, len(after.h_LBd), -1).transpose(0, 1).chunk(len(parts_BLd), dim=-1)
         state = RecurrentState(h_LBd, *c_LBd)
     x_Bd = state.h_LBd[-1]
-    return x_Bd if network.projection is None else network.projection(x_Bd), found
+    return x_Bd if network.projection is None else network.projection(x_Bd), states
 
 
 def _at_once(network: TransformerLM, token_BT: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -218,5 +218,5 @@ def _total(gradients: Sequence[Tensor | None]) -> float:
 
 
 def _norm(x_BTn: Tensor) -> Array:
-    found: Array = x_BTn.norm(dim=-1).cpu().numpy()
-    return found
+    norm_BT: Array = x_BTn.norm(dim=-1).cpu().numpy()
+    return norm_BT

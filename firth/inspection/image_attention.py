@@ -55,8 +55,8 @@ def image_attention(
     device = next(network.parameters()).device
     image_1HWC = torch.from_numpy(np.array(image_HWC)).unsqueeze(0).to(device)
     words, rows = words_of(pieces, merged=merged)
-    found = attention_weights(network, lambda: network.encode(image_1HWC), target_T)
+    alphas = attention_weights(network, lambda: network.encode(image_1HWC), target_T)
     grid = network.encoder.grid
     cells = range(grid[0] * grid[1])
-    weights = {name: merge(alpha_TS, rows, cells).reshape(len(words), *grid) for name, alpha_TS in found.items()}
+    weights = {name: merge(alpha_TS, rows, cells).reshape(len(words), *grid) for name, alpha_TS in alphas.items()}
     return ImageAttention(tuple(words), weights, image_HWC)

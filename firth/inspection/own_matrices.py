@@ -43,16 +43,16 @@ class Projected:
 
 def own_matrices(given: Given) -> dict[str, Array]:
     """The matrices under their names, finite and two-dimensional. W^Q, WQ and w_q are W_q as well."""
-    found: dict[str, Array] = {}
+    matrices: dict[str, Array] = {}
     for name, value in given.items():
         known = _name(name)
-        if known in found:
+        if known in matrices:
             raise ConfigError(f"matrix {known} is defined twice. Remove one of them.")
-        found[known] = _matrix(known, parsed(known, value) if isinstance(value, str) else value)
+        matrices[known] = _matrix(known, parsed(known, value) if isinstance(value, str) else value)
     for name, others in _INSTEAD.items():
-        if name in found and (also := [other for other in others if other in found]):
+        if name in matrices and (also := [other for other in others if other in matrices]):
             raise ConfigError(f"{name} cannot be combined with {' and '.join(also)}. Remove one of them.")
-    return found
+    return matrices
 
 
 def read_matrices(text: str) -> dict[str, Array]:
@@ -146,25 +146,25 @@ def word_vectors(given: Mapping[str, Array], words: int) -> Array:
 
 def _name(given: str) -> str:
     plain = {re.sub("[_^]", "", name).lower(): name for name in NAMES}
-    found = plain.get(re.sub(r"[_^\s]", "", given).lower())
-    if found is None:
+    matched = plain.get(re.sub(r"[_^\s]", "", given).lower())
+    if matched is None:
         raise ConfigError(f'unknown matrix "{_short(given)}".{did_you_mean(given, NAMES)}')
-    return found
+    return matched
 
 
 def _matrix(name: str, value: Any) -> Array:
     expected = "expected rows of equally many numbers"
     try:
-        found = np.asarray(value, np.float64)
+        matrix = np.asarray(value, np.float64)
     except (ValueError, TypeError, OverflowError):
         raise DataError(f"{name} is not a matrix; {expected}") from None
-    if found.ndim != 2 or 0 in found.shape:
-        raise DataError(f"{name} has the shape {' × '.join(map(str, found.shape)) or 'of one number'}; {expected}")
-    if max(found.shape) > LARGEST:
-        raise DataError(f"{name} is {_size(found)}; expected at most {LARGEST:,} rows and columns")
-    if not np.isfinite(found).all():
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise DataError(f"{name} has the shape {' × '.join(map(str, matrix.shape)) or 'of one number'}; {expected}")
+    if max(matrix.shape) > LARGEST:
+        raise DataError(f"{name} is {_size(matrix)}; expected at most {LARGEST:,} rows and columns")
+    if not np.isfinite(matrix).all():
         raise DataError(f"{name} has nan or infinity among its numbers; expected finite numbers")
-    return found
+    return matrix
 
 
 def _json(name: str, text: str) -> Any:

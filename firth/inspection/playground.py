@@ -146,34 +146,34 @@ class PlaygroundResult(Drawn):
             raise ConfigError(f"head is {head}; expected {index_range(self.settings.heads)}")
         names = token_names(self.queries, self.keys)
         edge = _largest(step.values_HQn[head] for step in self.steps if step.name in _SCORES)
-        found = []
+        panels = []
         for step in self.steps:
             values, of_keys = step.values_HQn[head].tolist(), step.columns == self.keys  # the sums have dimensions instead
             tokens = names if of_keys else {"y": names["y"]}
             share, most = step.name == "weights", edge if step.name in _SCORES else None
-            found.append(Panel(step.name, step.equation, self.queries, step.columns, values, share, tokens, most))
-        return found
+            panels.append(Panel(step.name, step.equation, self.queries, step.columns, values, share, tokens, most))
+        return panels
 
     def vector_panels(self, head: int = 0) -> list[Panel]:
         """q, k and v of one head. If they are projections: before them x and the rows of the matrices that make this head, and
         after them the columns of W_o that read it."""
-        found = []
+        panels = []
         if self.x_Td is not None:
-            found.append(Panel("x", "word vectors", self.queries, _numbered(self.x_Td.shape[1]), self.x_Td.tolist(), False))
+            panels.append(Panel("x", "word vectors", self.queries, _numbered(self.x_Td.shape[1]), self.x_Td.tolist(), False))
         for name, vector in PROJECTIONS.items():
             if name in self.matrices:
                 D = (self.v_HKE if vector == "v" else self.q_HQD).shape[2]
-                found.append(_matrix_panel(name, f"{vector} = {name} x", self.matrices[name][head * D : (head + 1) * D]))
+                panels.append(_matrix_panel(name, f"{vector} = {name} x", self.matrices[name][head * D : (head + 1) * D]))
         vectors = {"q": (self.queries, self.q_HQD), "k": (self.keys, self.k_HKD), "v": (self.keys, self.v_HKE)}
         edge = _largest(x_HnD[head] for _, x_HnD in vectors.values())
         for name, (words, x_HnD) in vectors.items():
             values = x_HnD[head].tolist()
-            found.append(Panel(name, _VECTORS[name], words, _numbered(x_HnD.shape[2]), values, False, {}, edge))
+            panels.append(Panel(name, _VECTORS[name], words, _numbered(x_HnD.shape[2]), values, False, {}, edge))
         if "W_o" in self.matrices:
             E = self.v_HKE.shape[2]
             W_mE = self.matrices["W_o"][:, head * E : (head + 1) * E]
-            found.append(_matrix_panel("W_o", _output_equation(self.settings.heads), W_mE))
-        return found
+            panels.append(_matrix_panel("W_o", _output_equation(self.settings.heads), W_mE))
+        return panels
 
     def figure(self, head: int = 0) -> Figure:
         """All steps of one head, from the scores to the sums; with projections, their inputs come first."""
@@ -245,15 +245,15 @@ def of_sentence(
     random = {name: drawn(name, shape, settings.seed) / math.sqrt(shape[1]) for name, shape in shapes.items()}
     made = projected(x_Td, given, random)
     q_HTD, k_HTD, v_HTE = (_cut(x_Tn, settings.heads) for x_Tn in (made.q_Tn, made.k_Tn, made.v_Tm))
-    found = _computed(words, words, _numbered(v_HTE.shape[2]), q_HTD, k_HTD, v_HTE, settings, q_start=0)
+    result = _computed(words, words, _numbered(v_HTE.shape[2]), q_HTD, k_HTD, v_HTE, settings, q_start=0)
     used = dict(made.used)
     if "W_o" in given or "W_o" in random:
         used["W_o"] = W_o = {**random, **given}["W_o"]
-        y_HTm = np.repeat(output(found.sums, W_o)[None], settings.heads, axis=0)  # of all heads together
+        y_HTm = np.repeat(output(result.sums, W_o)[None], settings.heads, axis=0)  # of all heads together
         step = PlaygroundStep(OUTPUT, _output_equation(settings.heads), _numbered(len(W_o)), y_HTm)
-        found = replace(found, steps=(*found.steps, step))
+        result = replace(result, steps=(*result.steps, step))
     x = x_Td if used or "X" in given else None
-    return replace(found, parameters={**used, **found.parameters}, x_Td=x, matrices=used)
+    return replace(result, parameters={**used, **result.parameters}, x_Td=x, matrices=used)
 
 
 def of_table(
@@ -278,8 +278,8 @@ def of_table(
     if x_nd is not None:
         return _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
     x_nd = _comparable([*keys, query], vectors)
-    found = _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
-    return replace(found, caption=_caption(found, query, values))
+    result = _lookup([query], keys, columns, x_nd[-1:], x_nd[:-1], v_KE, settings)
+    return replace(result, caption=_caption(result, query, values))
 
 
 def example(name: ExampleName, settings: Settings | None = None, query: str | None = None) -> PlaygroundResult:
@@ -367,11 +367,11 @@ def _computed(
     )  # raises for invalid combinations
     call = Call(q, k, v, scale, shape, allowed, where, q_start)
     a_BHQK, s_BHQK = _scores(call)
-    found = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
+    values_of_steps = (a_BHQK, s_BHQK, s_BHQK.masked_fill(~call.allowed_BHQK(), -torch.inf), weights(call), o_BHQE)
     equations = _equations(settings, layer.equation(placed.key) or _compared(call, placed.key), scale, placed)
     steps = tuple(
         PlaygroundStep(name, equations[name], tuple(columns if name == "sums" else keys), _plain(values))
-        for name, values in zip(STEPS, found, strict=True)
+        for name, values in zip(STEPS, values_of_steps, strict=True)
     )
     return PlaygroundResult(settings, tuple(queries), tuple(keys), q_HQD, k_HKD, v_HKE, parameters, steps)
 
@@ -475,17 +475,17 @@ def _comparable(words: Sequence[str], vectors: Vectors | None) -> Array:
     return of_equal_length(np.stack([np.asarray(vectors[word], np.float64) for word in words]))
 
 
-def _caption(found: PlaygroundResult, query: str, values: Sequence[str]) -> str:
+def _caption(result: PlaygroundResult, query: str, values: Sequence[str]) -> str:
     """What the weights, averaged over the heads, say about a query: an exact match, an approximate one, or a flat mixture."""
-    p_K, allowed = found.weights[:, 0].mean(0), int(np.isfinite(found.step("masked")[0, 0]).sum())
+    p_K, allowed = result.weights[:, 0].mean(0), int(np.isfinite(result.step("masked")[0, 0]).sum())
     if not allowed:
         return f'"{query}" may not attend to any key, so the result is 0.'
     best = int(p_K.argmax())
-    largest = f"the largest weight is {p_K[best]:.2f}, for {found.keys[best]} → {values[best]}."
-    if query.casefold() in {key.casefold() for key in found.keys}:
+    largest = f"the largest weight is {p_K[best]:.2f}, for {result.keys[best]} → {values[best]}."
+    if query.casefold() in {key.casefold() for key in result.keys}:
         return f'"{query}" is one of the keys: {largest}'
     if allowed == 1:
-        return f'"{query}" is not a key. It may attend to one key only, {found.keys[best]}, which gets all the weight.'
+        return f'"{query}" is not a key. It may attend to one key only, {result.keys[best]}, which gets all the weight.'
     seen, most = p_K[p_K > 0], math.log(allowed)
     entropy = float(-(seen * np.log(seen)).sum())
     if entropy > _FLAT * most:
@@ -507,13 +507,13 @@ def _values(values: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
 
 def _numbers(cells: Sequence[str], what: str) -> Array | None:
     """A vector for each cell; None if the cells are words."""
-    found = [_vector(cell) for cell in cells]
-    given = [vector for vector in found if vector is not None]
+    vectors = [_vector(cell) for cell in cells]
+    given = [vector for vector in vectors if vector is not None]
     if not given:
         return None
     widths = sorted({len(vector) for vector in given})
     if len(given) < len(cells) or len(widths) > 1 or widths[0] > WIDEST:
-        words = [cell for cell, vector in zip(cells, found, strict=True) if vector is None]
+        words = [cell for cell, vector in zip(cells, vectors, strict=True) if vector is None]
         mixed = f'"{_short(words[0])}" among numbers' if words else f"{' and '.join(map(str, widths))} numbers"
         raise DataError(f"the {what} have {mixed}; expected only words, or equally many numbers in each, at most {WIDEST:,}")
     return np.array(given)
@@ -521,10 +521,10 @@ def _numbers(cells: Sequence[str], what: str) -> Array | None:
 
 def _vector(cell: str) -> list[float] | None:
     try:
-        found = [float(part) for part in cell.replace(",", " ").split()]
+        numbers = [float(part) for part in cell.replace(",", " ").split()]
     except ValueError:
         return None
-    return found if all(map(math.isfinite, found)) else None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def _equations(settings: Settings, compared: str, scale: float, placed: PositionExample) -> dict[str, str]:

@@ -18,14 +18,14 @@ from firth.errors import DataError
 
 def rollout(layers: Iterable[npt.ArrayLike]) -> npt.NDArray[np.float64]:
     """R_LTT from A_TT of each layer, first layer first. An all-zero row of A passes the layer unchanged."""
-    found: list[npt.NDArray[np.float64]] = []
+    products: list[npt.NDArray[np.float64]] = []
     for given in layers:
         A_TT = np.asarray(given, np.float64)
         if A_TT.ndim != 2 or A_TT.shape[0] != A_TT.shape[1]:
             raise DataError(f"attention has shape {A_TT.shape}; rollout needs the square matrices of self-attention")
         mixed_TT = 0.5 * (A_TT + np.eye(len(A_TT)))
         mixed_TT /= mixed_TT.sum(-1, keepdims=True)
-        found.append(mixed_TT @ found[-1] if found else mixed_TT)
-    if not found:
+        products.append(mixed_TT @ products[-1] if products else mixed_TT)
+    if not products:
         raise DataError("rollout needs the attention of at least one layer; got none")
-    return np.stack(found)
+    return np.stack(products)

@@ -71,9 +71,9 @@ def occurrence(sentence: str, word: str) -> Span:
     form, number = (chosen["word"], int(chosen["number"])) if chosen else (word, 1)
     if not form.strip() or number < 1:
         raise ConfigError(f'the word is "{word}"; expected a word, or "{form.strip() or "word"}#2" for its second occurrence')
-    found = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(form.strip())}(?!\w)", sentence, re.IGNORECASE)]
-    if len(found) < number:
-        times = "does not occur" if not found else "occurs once" if len(found) == 1 else f"occurs {len(found)} times"
+    spans = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(form.strip())}(?!\w)", sentence, re.IGNORECASE)]
+    if len(spans) < number:
+        times = "does not occur" if not spans else "occurs once" if len(spans) == 1 else f"occurs {len(spans)} times"
         needed = f", not {number} times" if number > 1 else ""
         raise DataError(f'"{form.strip()}" {times} in the sentence "{sentence}"{needed}. Use sentences that contain it')
-    return found[number - 1]
+    return spans[number - 1]

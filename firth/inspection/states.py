@@ -44,15 +44,15 @@ class Level:
     def gate(self, name: str) -> Array:
         if name == "h":
             return self.h
-        found = self.gates()
-        if name not in found:
-            raise ConfigError(f'{self.name} has no gate "{name}"; choose one of: {", ".join(found)}.{did_you_mean(name, found)}')
-        return found[name]
+        gates = self.gates()
+        if name not in gates:
+            raise ConfigError(f'{self.name} has no gate "{name}"; choose one of: {", ".join(gates)}.{did_you_mean(name, gates)}')
+        return gates[name]
 
     def reaction(self) -> Array:
         """How much each unit changes from token to token: the mean of |h_t − h_{t−1}|, with h_0 = 0."""
-        found: Array = np.abs(np.diff(self.h, axis=0, prepend=0)).mean(0)
-        return found
+        change_d: Array = np.abs(np.diff(self.h, axis=0, prepend=0)).mean(0)
+        return change_d
 
     def most(self, units: int = 16) -> list[int]:
         """The units that change most, in descending order."""
@@ -133,14 +133,14 @@ def _noted(network: nn.Module) -> Iterator[list[_Call]]:
 
 def _joined(calls: Sequence[_Call]) -> list[_Call]:
     """The calls, with those of one module right after the other as one: a decoder with input feeding runs step by step."""
-    found: list[_Call] = []
+    calls_of_steps: list[_Call] = []
     for call in calls:
-        if found and found[-1].path == call.path:
-            x_1Ti = torch.cat((found[-1].given[0], call.given[0]), dim=1)
-            found[-1] = found[-1]._replace(given=(x_1Ti, *found[-1].given[1:]))
+        if calls_of_steps and calls_of_steps[-1].path == call.path:
+            x_1Ti = torch.cat((calls_of_steps[-1].given[0], call.given[0]), dim=1)
+            calls_of_steps[-1] = calls_of_steps[-1]._replace(given=(x_1Ti, *calls_of_steps[-1].given[1:]))
         else:
-            found.append(call)
-    return found
+            calls_of_steps.append(call)
+    return calls_of_steps
 
 
 def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
@@ -189,5 +189,5 @@ def _attentive_gates(call: _Call) -> Mapping[str, Tensor]:
 
 
 def _plain(x: Tensor) -> Array:
-    found: Array = x.float().cpu().numpy()
-    return found
+    array: Array = x.float().cpu().numpy()
+    return array

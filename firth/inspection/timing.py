@@ -61,11 +61,11 @@ def timed(
     """Time every layer at each of `lengths` with width d, and at each of `widths` with length n: the best of `rounds`, in each of
     which all layers take turns."""
     sizes = sorted({*((length, d) for length in lengths), *((n, width) for width in widths)})
-    found: list[Timing] = []
+    timings: list[Timing] = []
     for number, (length, width) in enumerate(sizes):
         progress("timing", number, len(sizes))
-        found += _at(length, width, torch.device(device), rounds)
-    return Costs(tuple(found), n, d)
+        timings += _at(length, width, torch.device(device), rounds)
+    return Costs(tuple(timings), n, d)
 
 
 @shows_progress
@@ -87,28 +87,28 @@ def measured(
     size is the best of `rounds`."""
     where, progress = torch.device(device), followed(progress)
     axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
-    found: list[Timing] = []
+    timings: list[Timing] = []
     for number, layer in enumerate(layers()):
         for axis, first, last in axes:
             progress("timing", 2 * number + (axis == "d"), 2 * len(layers()))
-            found += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
-    return Costs(tuple({(one.layer, one.n, one.d): one for one in found}.values()), n, d)
+            timings += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
+    return Costs(tuple({(one.layer, one.n, one.d): one for one in timings}.values()), n, d)
 
 
 def _grown(
     layer: Layer, axis: Axis, sizes: Sequence[int], other: int, seconds: float, device: torch.device, rounds: int
 ) -> list[Timing]:
     """Time a layer at increasing sizes."""
-    found: list[Timing] = []
+    timings: list[Timing] = []
     for size in sizes:
         n, d = (size, other) if axis == "n" else (other, size)
         if 4 * operations(layer, 1, d) > _MOST_BYTES:  # for one token, each weight is used once
             break
-        found.append(_of_layer(layer, n, d, device, rounds))
-        fit = fitted(found, axis)
-        if found[-1].seconds > seconds or (fit is not None and fit.settled and fit.error <= _ENOUGH):
+        timings.append(_of_layer(layer, n, d, device, rounds))
+        fit = fitted(timings, axis)
+        if timings[-1].seconds > seconds or (fit is not None and fit.settled and fit.error <= _ENOUGH):
             break
-    return found
+    return timings
 
 
 def _of_layer(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -> Timing:

@@ -62,8 +62,8 @@ class Block(Direct):
         ):
             return one_row.run(self, x_BTd, allowed, position, past)
         alone = self.why_not_row_block is None and past is not None and x_BTd.is_cpu and x_BTd.shape[0] * x_BTd.shape[1] == 1
-        if alone and (found := row_block.run(self, x_BTd, allowed, position, past)) is not None:
-            return found
+        if alone and (computed := row_block.run(self, x_BTd, allowed, position, past)) is not None:
+            return computed
         match self.placement:
             case "pre" if self.parallel:
                 n_BTd = self.attention_norm(x_BTd)

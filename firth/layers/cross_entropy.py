@@ -118,8 +118,8 @@ class _CrossEntropy(torch.autograd.Function):
         x_Nd, weight_Vd, bias_V, target_N, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph: the gradients here are plain numbers
             inputs = (x_Nd, weight_Vd) if bias_V is None else (x_Nd, weight_Vd, bias_V)
-            found = manual_backward.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
-            return *found, *[None] * (5 - len(found))
+            grads = manual_backward.of_plain(lambda x, w, b=None: _plain(x, w.to(x.dtype), b, target_N), inputs, *dloss)
+            return *grads, *[None] * (5 - len(grads))
         dx_Nd, dweight_Vd, dbias_V = _times(gradients, dloss[0], bias_V is not None)
         return dx_Nd, dweight_Vd if ctx.needs_input_grad[1] else None, dbias_V, None, None
 

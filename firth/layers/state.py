@@ -369,12 +369,12 @@ def roomy(part_BGSD: Tensor, multiple: int = 32) -> Tensor:
 
 def parted(states: Sequence[Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
     """Each of `states` with its share of the tensors."""
-    found, first = [], 0
+    parts, first = [], 0
     for state in states:
         end = first + len(state.tensors())
-        found.append(state.of(tensors[first:end]))
+        parts.append(state.of(tensors[first:end]))
         first = end
-    return tuple(found)
+    return tuple(parts)
 
 
 def zeros(layers: int, batch: int, width: int, like: Tensor) -> Tensor:

@@ -61,12 +61,12 @@ def projections(module: nn.Module) -> Iterator[tuple[str, Spans]]:
 
 
 def _spans(roles: tuple[Target, ...], sizes: tuple[int, ...]) -> Spans:
-    found: Spans = {}
+    spans: Spans = {}
     first = 0
     for role, size in zip(roles, sizes, strict=True):
-        found[role] = (first, first + size)
+        spans[role] = (first, first + size)
         first += size
-    return found
+    return spans
 
 
 def _whole(linear: nn.Module, role: Target) -> Spans:
@@ -84,17 +84,17 @@ def adaptable(network: nn.Module) -> dict[str, Spans]:
 
 def adapt(network: nn.Module, lora: Lora, generator: torch.Generator) -> None:
     """Add an adapter of rank `lora.rank` to every projection whose role is one of `lora.targets`, in every layer."""
-    found: set[Target] = set()
+    adapted_roles: set[Target] = set()
     for path, spans in adaptable(network).items():
         chosen = {role: span for role, span in spans.items() if role in lora.targets}
-        found |= chosen.keys()
+        adapted_roles |= chosen.keys()
         if chosen:
             scale = lora.alpha / lora.rank
             parts = {role: (lora.rank, ProjectionRows(*span, scale)) for role, span in chosen.items()}
             for _, part in insert(network, path, parts, lora.dropout).parts():
                 if not part.a.is_meta:
                     part.draw(generator)
-    if missing := [role for role in lora.targets if role not in found]:
+    if missing := [role for role in lora.targets if role not in adapted_roles]:
         raise ConfigError(
             f'training.lora_targets has "{missing[0]}", but no layer of this model has such a matrix. '
             f"Choose among {', '.join(_roles(network)) or 'the matrices of a Transformer'}."
@@ -154,8 +154,8 @@ def base_weights(network: nn.Module) -> dict[str, Tensor]:
 
 def facts(network: nn.Module) -> str:
     """Which rows of which matrix each adapter corrects, and by which factor: JSON, "" if nothing is adapted."""
-    found = {path: {role: list(part.rows) for role, part in one.parts()} for path, one in adapted(network).items()}
-    return json.dumps(found) if found else ""
+    rows_of = {path: {role: list(part.rows) for role, part in one.parts()} for path, one in adapted(network).items()}
+    return json.dumps(rows_of) if rows_of else ""
 
 
 def merge(tensors: Mapping[str, Tensor], told: str) -> dict[str, Tensor]:

@@ -81,8 +81,8 @@ class ConditionalDecoder(Decoder):
 
     def encode(self, *source: Tensor) -> Any:
         """Everything the decoder will know about the source."""
-        found: EncodedSource = self.encoder.encode(*source, *((self.source_embedding,) if self.reads_text else ()))
-        return self.remember(found)
+        encoded: EncodedSource = self.encoder.encode(*source, *((self.source_embedding,) if self.reads_text else ()))
+        return self.remember(encoded)
 
     def remember(self, encoded: EncodedSource) -> Any:
         """What the decoder keeps of the source for all its steps."""

@@ -26,10 +26,10 @@ def freeze_parts(network: Network, names: Sequence[str]) -> str:
 
 
 def _weights(network: Network, name: str) -> list[nn.Parameter]:
-    found = [weight for path, weight in network.named_parameters() if path == name or path.startswith(f"{name}.")]
-    if not found and name == "embedding":
-        found = list(network.source_embedding.parameters())
-    if not found:
+    weights = [weight for path, weight in network.named_parameters() if path == name or path.startswith(f"{name}.")]
+    if not weights and name == "embedding":
+        weights = list(network.source_embedding.parameters())
+    if not weights:
         known = _parts(network)
         top = [path for path in known if path.count(".") < 2]
         more = ", …" if len(top) > _SHOWN else ""
@@ -37,7 +37,7 @@ def _weights(network: Network, name: str) -> list[nn.Parameter]:
             f'training.freeze has "{name}", but this model has no such part. Choose among {", ".join(top[:_SHOWN])}{more}.'
             + _near(name, known)
         )
-    return found
+    return weights
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -61,11 +61,11 @@ Table = Mapping[str, Slot]  # the module's name there → what it is here
 def own_names(network: nn.Module) -> dict[str, Slot]:
     """The table without another family: every projection is a module of its own, as blocks.0.attention.query."""
     modules = {name.rpartition(".")[0] for name in trained_names(network)}
-    found = {name: Slot(name) for name in sorted(modules)}
+    slots = {name: Slot(name) for name in sorted(modules)}
     for path, spans in adaptable(network).items():
         parent = path.rpartition(".")[0]
-        found |= {_path(parent, role): Slot(path, (role,)) for role in spans}
-    return found
+        slots |= {_path(parent, role): Slot(path, (role,)) for role in spans}
+    return slots
 
 
 def save_adapter(
@@ -85,8 +85,8 @@ def save_adapter(
             own = _trained_tensors(network, slot.module)
             tensors |= {_PREFIX + _path(name, key): tensor for key, tensor in own.items()}
             whole += [name] if own else []
-        elif (one := adapters.get(slot.module)) is not None and (found := _joined(one, slot, _rows_of(network, slot))):
-            a_rd, b_mr, scale = found
+        elif (one := adapters.get(slot.module)) is not None and (factors := _joined(one, slot, _rows_of(network, slot))):
+            a_rd, b_mr, scale = factors
             tensors |= {f"{_PREFIX}{name}.lora_A.weight": a_rd, f"{_PREFIX}{name}.lora_B.weight": b_mr}
             ranks[name], alphas[name] = len(a_rd), scale * len(a_rd)
             written |= {(slot.module, role) for role in slot.roles}
@@ -179,11 +179,11 @@ def load_adapter(network: nn.Module, folder: Path, table: Table | None = None) -
 
 
 def _modules(tensors: Mapping[str, Tensor]) -> list[str]:
-    found = [name.removesuffix(".lora_A.weight") for name in tensors if name.endswith(".lora_A.weight")]
-    for name in found:
+    modules = [name.removesuffix(".lora_A.weight") for name in tensors if name.endswith(".lora_A.weight")]
+    for name in modules:
         if f"{name}.lora_B.weight" not in tensors:
             raise DataError(f"the adapter of {name} has an A, but no B; the file is incomplete")
-    return found
+    return modules
 
 
 def _split(
@@ -192,11 +192,11 @@ def _split(
     """A serves all projections of a slot; each has its own rows of B."""
     if len(b_mr) != (total := sum(last - first for first, last in rows)):
         raise DataError(f"the adapter of {name} is for {len(b_mr)} rows; this model has {total}")
-    found, before = {}, 0
+    factors_of, before = {}, 0
     for role, (first, last) in zip(slot.roles, rows, strict=True):
-        found[role] = (a_rd, b_mr[before : before + last - first], ProjectionRows(first, last, scale))
+        factors_of[role] = (a_rd, b_mr[before : before + last - first], ProjectionRows(first, last, scale))
         before += last - first
-    return found
+    return factors_of
 
 
 def _fill(parameter: Tensor, values: Tensor, name: str) -> None:

@@ -85,8 +85,8 @@ def check_meaning(there: ModelConfig, here: ModelConfig, run: str) -> None:
         old["context"], new["context"] = there.context, here.context  # type: ignore[union-attr]
     for name in [name for name in new if (old.get(name), new[name]) == (None, None)]:
         del new[name]
-    for config, found in ((there, old), (here, new)):
-        found |= {name: value for name, value in _meant(config).items() if name in found}
+    for config, table in ((there, old), (here, new)):
+        table |= {name: value for name, value in _meant(config).items() if name in table}
     other = [
         f"model.{name} is {json.dumps(old[name])} there and {json.dumps(new[name])} here"
         for name in new
@@ -133,13 +133,13 @@ def _sources(names: Sequence[str], weights: Iterable[str]) -> Iterator[tuple[str
     pairs = [(old, new) for old in _prefixes(there) for new in _prefixes(names)]
     # Ties go to the more similar prefixes: an encoder matches an encoder rather than a decoder.
     old, new = max(pairs, key=lambda pair: (len(_shared(names, there, *pair)), _alike(*pair), -len(pair[1])))
-    found = _shared(names, there, old, new)
-    if not found:
+    shared = _shared(names, there, old, new)
+    if not shared:
         return
-    yield from found.items()
+    yield from shared.items()
     # A stack of blocks may be part of an encoder there and stand alone here; its embedding is then beside it.
     tables = [[name for name in one if name.endswith("embedding.weight")] for one in (names, sorted(there))]
-    if len(tables[0]) == len(tables[1]) == 1 and tables[0][0] not in found:
+    if len(tables[0]) == len(tables[1]) == 1 and tables[0][0] not in shared:
         yield tables[0][0], tables[1][0]
 
 
@@ -156,14 +156,14 @@ def _alike(old: str, new: str) -> int:
 
 def _prefixes(names: Iterable[str]) -> list[str]:
     """Prefixes of module paths: "", "encoder.", "encoder.stack.", … but none inside a list, whose indices matter."""
-    found = {""}
+    prefixes = {""}
     for name in names:
         parts = name.split(".")[:-1]
         for count in range(1, len(parts) + 1):
             if parts[count - 1].isdecimal():
                 break
-            found.add(".".join(parts[:count]) + ".")
-    return sorted(found)
+            prefixes.add(".".join(parts[:count]) + ".")
+    return sorted(prefixes)
 
 
 def _copy(own: Tensor, other: Tensor, vocab: int, name: str) -> None:

@@ -14,9 +14,9 @@ def analogy(
     """Solve an analogy: A is to B as C is to …
 
     For spain madrid france, the expected answer is paris."""
-    found = opened(file).analogy(a, b, c, top, method_named(method), restrict_vocab)
+    neighbors = opened(file).analogy(a, b, c, top, method_named(method), restrict_vocab)
     if as_json:
-        answers = as_rows(found, "cosine" if method == "add" else "score")
+        answers = as_rows(neighbors, "cosine" if method == "add" else "score")
         print_json({"a": a, "b": b, "c": c, "method": method, "answers": answers})
     else:
-        print_neighbors(found)
+        print_neighbors(neighbors)

@@ -57,17 +57,17 @@ def contexts(
             field=field,
             progress=display.work,
         )
-    found = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in chosen]
+    by_word = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in chosen]
     if as_json:
-        print_json([_facts(one) for one in found])
+        print_json([_facts(one) for one in by_word])
         return
     width = max(60, min(160, shutil.get_terminal_size((100, 24)).columns))
-    for one in found:
+    for one in by_word:
         print(f"{one.word}: {one.count:,} {'time' if one.count == 1 else 'times'}")
         for line in concordance(one, width):
             print(line)
         print()
-    for line in table(found, shared_collocates(found)):
+    for line in table(by_word, shared_collocates(by_word)):
         print(line)
 
 

@@ -70,11 +70,11 @@ def _facts(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
         "analogy": [
             {
                 "name": name,
-                "method": found.method,
-                **{part.name: _section(part) for part in (found.total, found.semantic, found.syntactic)},
-                "sections": [_section(section) for section in found.sections],
+                "method": analogies.method,
+                **{part.name: _section(part) for part in (analogies.total, analogies.semantic, analogies.syntactic)},
+                "sections": [_section(section) for section in analogies.sections],
             }
-            for name, found in solved
+            for name, analogies in solved
         ],
         "composition": [
             {"words": one.words, "expected": one.expected, "rank": one.rank, "neighbors": as_rows(one.neighbors)}
@@ -92,8 +92,8 @@ def _print(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
         rho = "    –" if one.spearman is None else f"{one.spearman:.4f}"
         print(f"{one.name:<32}Spearman {rho}   {one.covered:,} of {one.pairs:,} pairs")
     by_file: dict[str, list[Analogies]] = {}
-    for name, found in solved:
-        by_file.setdefault(name, []).append(found)
+    for name, analogies in solved:
+        by_file.setdefault(name, []).append(analogies)
     for name, (add, mul) in by_file.items():
         print(f"{name:<32} 3CosAdd  3CosMul  questions")
         for a, m in zip(_parts(add), _parts(mul), strict=True):
@@ -104,8 +104,8 @@ def _print(judged: list[Similarity], solved: list[tuple[str, Analogies]], compos
         print(f"{' + '.join(made.words):<32}{near}" + (f"   ({rank})" if made.neighbors else ""))
 
 
-def _parts(found: Analogies) -> list[AnalogySection]:
-    return [*found.sections, found.semantic, found.syntactic, found.total]
+def _parts(analogies: Analogies) -> list[AnalogySection]:
+    return [*analogies.sections, analogies.semantic, analogies.syntactic, analogies.total]
 
 
 def _percent(section: AnalogySection) -> str:

@@ -20,10 +20,10 @@ def neighbors(
 ) -> None:
     """List the nearest neighbours of a word by cosine similarity."""
     vectors = opened(file)
-    found = dict(zip(words, vectors.most_similar_batch(words, top, restrict_vocab), strict=True))
+    neighbors_of = dict(zip(words, vectors.most_similar_batch(words, top, restrict_vocab), strict=True))
     if as_json:
-        print_json({word: as_rows(near) for word, near in found.items()})
+        print_json({word: as_rows(near) for word, near in neighbors_of.items()})
         return
-    for word, near in found.items():
+    for word, near in neighbors_of.items():
         print(word)
         print_neighbors(near, "  ")

@@ -28,7 +28,7 @@ def pairs(
     from firth.errors import DataError
     from firth.vectors.skipgram_pairs import pairs as skipgram_pairs
 
-    found = skipgram_pairs(
+    all_pairs = skipgram_pairs(
         sentence_or_source(text),
         window=window,
         lower=lower,
@@ -36,7 +36,7 @@ def pairs(
         format=format,
         field=field,
     )
-    chosen = (pair for pair in found if word is None or pair[0] == word)
+    chosen = (pair for pair in all_pairs if word is None or pair[0] == word)
     if as_json:
         print_json({"window": window, "pairs": [{"centre": centre, "context": context} for centre, context in chosen]})
         return

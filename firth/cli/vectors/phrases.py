@@ -34,7 +34,7 @@ def phrases(
     from firth.vectors.phrases import write_phrases
 
     with Display() as display:
-        found = write_phrases(
+        levels = write_phrases(
             corpus,
             out,
             discount=discount,
@@ -48,12 +48,12 @@ def phrases(
             progress=display.work,
         )
     best: list[list[dict[str, Any]]] = [
-        [{"phrase": joiner.join(pair), "score": score} for pair, score in list(one.scores.items())[:_SHOWN]] for one in found
+        [{"phrase": joiner.join(pair), "score": score} for pair, score in list(one.scores.items())[:_SHOWN]] for one in levels
     ]
     if as_json:
-        print_json({"file": str(out), "phrases": [len(one.scores) for one in found], "best": best})
+        print_json({"file": str(out), "phrases": [len(one.scores) for one in levels], "best": best})
         return
-    for number, (one, shown) in enumerate(zip(found, best, strict=True), start=1):
+    for number, (one, shown) in enumerate(zip(levels, best, strict=True), start=1):
         print(f"pass {number}: {len(one.scores):,} distinct phrases")
         for row in shown:
             print(f"  {row['phrase']:<40}{row['score']:>12,.0f}")

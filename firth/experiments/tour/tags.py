@@ -60,21 +60,21 @@ def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
 def _result(name: str, model: TaggerRun, measured: dict[str, Any]) -> TaggingResult:
     tags = [tag for tag in measured["tags"] if tag["label"] in NAMES]
     names = sum(tag["examples"] for tag in tags)
-    found = _shown(model)
+    tagged = _shown(model)
     return TaggingResult(
         name,
         sum(parameter.numel() for parameter in model.network.parameters()),
         measured["accuracy"],
         sum(tag["recall"] * tag["examples"] for tag in tags) / max(1, names),
-        " ".join(tag for word, tag in zip(found.words, found.tags, strict=True) if word == "copy"),
+        " ".join(tag for word, tag in zip(tagged.words, tagged.tags, strict=True) if word == "copy"),
     )
 
 
 def _shown(model: TaggerRun) -> Tags:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # if "copy" is not in the vocabulary, the note about <unk> does not matter here
-        (found,) = model.tag([SHOWN])
-    return found
+        (tags,) = model.tag([SHOWN])
+    return tags
 
 
 def _section(results: list[TaggingResult], model: TaggerRun) -> Section:

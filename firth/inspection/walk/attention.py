@@ -126,22 +126,22 @@ class _Scored:
 
     def lines(self, t: int, k: int) -> list[Line]:
         call, final = self.call, number(self.one.s_QK[t, k])
-        found = self.compared.spell(self.compared.result, "a", (0, 0, 0))(t, k)
-        value = found[-1].value
+        lines = self.compared.spell(self.compared.result, "a", (0, 0, 0))(t, k)
+        value = lines[-1].value
         if self.is_inside:
             raw = final if call.cap is None else call.cap * math.atanh(final / call.cap)
-            found.append(Line("term of the position", raw / call.scale - value))
-            value += found[-1].value
+            lines.append(Line("term of the position", raw / call.scale - value))
+            value += lines[-1].value
         if call.scale != 1:
             value *= call.scale
-            found.append(Line("divided by √D" if _is_root(call) else f"times {call.scale:.4g}", value))
+            lines.append(Line("divided by √D" if _is_root(call) else f"times {call.scale:.4g}", value))
         if call.cap is not None:
             value = call.cap * math.tanh(value / call.cap)
-            found.append(Line(f"bounded by ±{call.cap:g}", value))
+            lines.append(Line(f"bounded by ±{call.cap:g}", value))
         if self.bias is not None:
-            found.append(Line("b", number(self.b_QK()[t, k])))
-            value += found[-1].value
-        return [*found, Line(self.named.score, value)]
+            lines.append(Line("b", number(self.b_QK()[t, k])))
+            value += lines[-1].value
+        return [*lines, Line(self.named.score, value)]
 
 
 def _bias(scored: _Scored, named: Names, rows: tuple[str, ...], columns: tuple[str, ...]) -> WalkMatrix:

@@ -41,13 +41,13 @@ def embedding_stage(stack: Stack, id_T: Tensor, e_1Te: Tensor, x_1Td: Tensor, to
 
 @torch.no_grad()
 def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...]) -> list[WalkMatrix]:
-    of_table, found = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), []
+    of_table, matrices = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), []
     embedded, x_1Td, name = Stack.embed_positions, e_1Te, "e"
     rows = _looked_up(e_1Te[0], id_T)
-    found.append(WalkMatrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
+    matrices.append(WalkMatrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
     scale = stack.embedding_scale
     if scale is not None:
-        found.append(
+        matrices.append(
             WalkMatrix(
                 "e′",
                 "scaled",
@@ -64,27 +64,27 @@ def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...
     if not torch.equal(with_1Td, x_1Td):
         p_Td = _positions(stack, x_1Td.shape[1], with_1Td - x_1Td)
         line = source_line(embedded, "self.scheme.embed(")
-        found.append(WalkMatrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
+        matrices.append(WalkMatrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
         spell = added([(name, x_1Td[0]), ("p", p_Td)], "x")
-        found.append(WalkMatrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
+        matrices.append(WalkMatrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
         x_1Td, name = with_1Td, "x"
     if stack.embedding_norm is not None:
         line, before_Td = source_line(embedded, "self.embedding_norm(x_BTd)"), x_1Td[0]
         x_1Td = stack.embedding_norm(x_1Td)
         spell = normalised(stack.embedding_norm, before_Td, "n")
-        found.append(WalkMatrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
+        matrices.append(WalkMatrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
         name = "n"
     if stack.embedding_projection is not None:
         projection = stack.embedding_projection
         linear = LinearProduct(x_1Td[0], projection.weight, projection.bias, (name, "W"))
         line = source_line(embedded, "self.embedding_projection(x_BTd)")
         value_Td = projection(x_1Td)[0]
-        found.append(
+        matrices.append(
             WalkMatrix(
                 "y", "projected to the width of the layers", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y")
             )
         )
-    return found
+    return matrices
 
 
 def _positions(stack: Stack, length: int, difference_1Td: Tensor) -> Tensor:
@@ -154,11 +154,11 @@ def _output(
     cap = network.logit_cap
 
     def logits(t: int, j: int) -> list[Line]:
-        found = linear.spell("logit")(t, j)
+        lines = linear.spell("logit")(t, j)
         if cap is not None:
-            value = number(capped(torch.tensor(found[-1].value, dtype=torch.float64), cap))
-            found.append(Line(f"bounded by ±{cap:g}", value))
-        return found
+            value = number(capped(torch.tensor(lines[-1].value, dtype=torch.float64), cap))
+            lines.append(Line(f"bounded by ±{cap:g}", value))
+        return lines
 
     def probability(t: int, j: int) -> list[Line]:
         logit, log_Z = number(logits_TV[t, id_v[j]]), float(log_Z_T[t])

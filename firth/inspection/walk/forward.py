@@ -59,12 +59,12 @@ def walk(reading: Reading, token: Name) -> Walk:
         raise ConfigError(
             f"the walk shows language models and encoder–decoder models, but this is a {type(network).__name__}. Use another run"
         )
-    found: list[Any] = []
+    outputs: list[Any] = []
     modules = [one for one in network.modules() if isinstance(one, _RECORDED)]
-    kept = Reading(network, lambda: found.append(reading.forward()), reading.tokens, reading.written)
+    kept = Reading(network, lambda: outputs.append(reading.forward()), reading.tokens, reading.written)
     with _recorded(modules) as calls:
         kept.run()
-    x_1Td = found[0][0] if isinstance(found[0], tuple) else found[0]
+    x_1Td = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
     with torch.no_grad():
         logits_TV = network.readout(x_1Td)[0]
     return Walk(tuple(_Builder(reading, calls, x_1Td, logits_TV, token).stages()), logits_TV)
@@ -79,20 +79,20 @@ class _Builder:
         network, tokens, given = self.network, self.reading.tokens, self.reading.given
         match network:
             case TransformerLM():
-                found = self._stack(network, network.embedding, tokens, "")
+                stages = self._stack(network, network.embedding, tokens, "")
             case TransformerDecoder():
-                found = self._stack(network.encoder, network.source_embedding, tokens, "encoder")
-                memory_1Sd = found[-1].out_Td.unsqueeze(0)
-                found += self._stack(network.decoder, network.embedding, given, "decoder", memory_1Sd)
+                stages = self._stack(network.encoder, network.source_embedding, tokens, "encoder")
+                memory_1Sd = stages[-1].out_Td.unsqueeze(0)
+                stages += self._stack(network.decoder, network.embedding, given, "decoder", memory_1Sd)
             case RecurrentLM():
-                found = [self._embedded(network.embedding, tokens, ""), *self._recurrent(network.recurrent, tokens, "")]
+                stages = [self._embedded(network.embedding, tokens, ""), *self._recurrent(network.recurrent, tokens, "")]
             case RecurrentDecoder():
-                found = self._recurrent_pair(network, given)
+                stages = self._recurrent_pair(network, given)
             case _:
                 raise AssertionError(type(network))
-        side = found[-1].side
+        side = stages[-1].side
         assert isinstance(network, Decoder)
-        return [*found, ends.output_stage(network, found, self.x_1Td[0], self.logits_TV, side, self.token)]
+        return [*stages, ends.output_stage(network, stages, self.x_1Td[0], self.logits_TV, side, self.token)]
 
     # Transformers
 
@@ -102,13 +102,13 @@ class _Builder:
         called = self._one(embedding, side)
         blocks = [one for one in self.calls if any(one.module is block for block in stack.blocks)]
         first_1Td = blocks[0].given[0]
-        found = [ends.embedding_stage(stack, called.given[0][0], called.output, first_1Td, tokens, side)]
+        stages = [ends.embedding_stage(stack, called.given[0][0], called.output, first_1Td, tokens, side)]
         for n, call in enumerate(blocks):
-            found.append(self._block(call, n, tokens, side, memory_1Sd))
+            stages.append(self._block(call, n, tokens, side, memory_1Sd))
         last_1Td = blocks[-1].output[0]
         if not isinstance(stack.norm, nn.Identity):
-            found.append(ends.norm_stage(stack.norm, last_1Td[0], tokens, side))
-        return found
+            stages.append(ends.norm_stage(stack.norm, last_1Td[0], tokens, side))
+        return stages
 
     def _block(self, call: _Called, n: int, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None) -> Stage:
         one = call.module
@@ -135,18 +135,18 @@ class _Builder:
 
     def _recurrent_pair(self, network: RecurrentDecoder, given: tuple[str, ...]) -> list[Stage]:
         source = self.reading.tokens[::-1] if network.encoder.reverse else self.reading.tokens
-        found = [
+        stages = [
             self._embedded(network.source_embedding, source, "encoder"),
             *self._recurrent(network.encoder, source, "encoder"),
         ]
-        found.append(self._embedded(network.embedding, given, "decoder"))
+        stages.append(self._embedded(network.embedding, given, "decoder"))
         if network.attentive is not None:
-            found.append(self._attentive(network.attentive, given, source))
+            stages.append(self._attentive(network.attentive, given, source))
         if network.recurrent is not None:
-            found += self._recurrent(network.recurrent, given, "decoder", 1 if network.attentive is not None else 0)
+            stages += self._recurrent(network.recurrent, given, "decoder", 1 if network.attentive is not None else 0)
         if network.attentional is not None:
-            found.append(self._attentional(network.attentional, given, source))
-        return found
+            stages.append(self._attentional(network.attentional, given, source))
+        return stages
 
     def _embedded(self, embedding: nn.Embedding, tokens: tuple[str, ...], side: str) -> Stage:
         called = self._one(embedding, side)
@@ -156,14 +156,14 @@ class _Builder:
         calls = [one for one in self.calls if one.module is module]
         x_1Ti = torch.cat([one.given[0] for one in calls], dim=1)  # with input feeding, there is a call for each step
         state = calls[0].given[1] if len(calls[0].given) > 1 and calls[0].given[1] is not None else module.initial_state(1)
-        found = []
+        stages = []
         for n in range(len(module.layers)):
             with torch.no_grad():
                 y_1Td, _ = module.run_layer(n, x_1Ti, state)
             for direction in range(module.directions):
-                found.append(self._cell(module, n, direction, x_1Ti, y_1Td, state, tokens, side, below))
+                stages.append(self._cell(module, n, direction, x_1Ti, y_1Td, state, tokens, side, below))
             x_1Ti = y_1Td
-        return found
+        return stages
 
     def _cell(
         self,

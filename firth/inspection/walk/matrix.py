@@ -108,8 +108,8 @@ def added(parts: Sequence[tuple[str, Tensor]], name: str) -> Spell:
     """The sum of matrices, cell by cell."""
 
     def lines(t: int, j: int) -> list[Line]:
-        found = [Line(label, number(part[t, j])) for label, part in parts]
-        return [*found, Line(name, sum(line.value for line in found))]
+        terms = [Line(label, number(part[t, j])) for label, part in parts]
+        return [*terms, Line(name, sum(line.value for line in terms))]
 
     return lines
 
@@ -131,7 +131,7 @@ def normalised(norm: nn.Module, x_Td: Tensor, name: str) -> Spell:
                 Line("γ", gain),
                 Line(f"{name} = x / √(…) · γ", value),
             ]
-        found = [Line("x", float(x_d[j])), Line("mean of the row", mean), Line("√(variance + ε)", root), Line("γ", gain)]
-        return [*found, Line("β", shift), Line(f"{name} = (x − mean) / √(…) · γ + β", value)]
+        lines = [Line("x", float(x_d[j])), Line("mean of the row", mean), Line("√(variance + ε)", root), Line("γ", gain)]
+        return [*lines, Line("β", shift), Line(f"{name} = (x − mean) / √(…) · γ + β", value)]
 
     return lines

@@ -76,19 +76,19 @@ def cell_matrices(given: CellCall) -> list[WalkMatrix]:
     """The input, the state before each step, the gates, and the state after it."""
     cell, ran, x = given.cell, given.run(), given.input_name
     unroll = source_line(type(cell).unroll, "self.step(")
-    found = [WalkMatrix(x, "what enters the layer", x, "Ti", given.x_1Ti[0], given.tokens, unroll)]
+    matrices = [WalkMatrix(x, "what enters the layer", x, "Ti", given.x_1Ti[0], given.tokens, unroll)]
     for name, before_Td in zip(cell.state, ran.before, strict=True):
         letter, title = cell.quantity(name)
         title = f"{title} before the step: that of the {'next' if given.backward else 'last'} token"
-        found.append(
+        matrices.append(
             WalkMatrix(f"{letter}_t−1", title, f"{letter} of step t − 1", "Td", before_Td, given.tokens, unroll, step=True)
         )
     for name in [*(name for name in ran.trace if name not in cell.state), *reversed(cell.state)]:
         (letter, title), value_Td = cell.quantity(name), ran.trace[name]
         spell, unit = ran.steps.spell(value_Td, letter), ran.steps.is_share(value_Td)
         equation, line = ran.equation(name), ran.source(name)
-        found.append(WalkMatrix(letter, title, equation, "Td", value_Td, given.tokens, line, spell, step=True, unit=unit))
-    return found
+        matrices.append(WalkMatrix(letter, title, equation, "Td", value_Td, given.tokens, line, spell, step=True, unit=unit))
+    return matrices
 
 
 def _before(h_Td: Tensor, first_d: Tensor, backward: bool) -> Tensor:
@@ -120,11 +120,11 @@ def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
     """From the states to the contexts c; `query` is the name of the states."""
     layer, q, k = given.layer, query, "m"
     h_Td, m_Sm = given.query_1Td[0], given.memory_1Sm[0]
-    found: list[WalkMatrix] = []
+    matrices: list[WalkMatrix] = []
     if isinstance(layer.query, nn.Linear):
         line, W = source_line(MemoryAttention.contexts, "self.query(h_BTd)"), layer.query.weight
         value, q = layer.query(h_Td), f"W {query}"
-        found.append(
+        matrices.append(
             WalkMatrix(
                 q,
                 "the query of each step",
@@ -139,7 +139,7 @@ def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
     if isinstance(layer.key, nn.Linear):
         line, W = source_line(MemoryAttention.remember, "self.key(memory_BSm)"), layer.key.weight
         value, k = layer.key(m_Sm), "U m"
-        found.append(
+        matrices.append(
             WalkMatrix(
                 k,
                 "the key of each source token",
@@ -152,24 +152,24 @@ def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
             )
         )
     names = attention.Names(q, k, "m", "e", "α", "c", "TS")
-    found += attention.matrices(given.call(), 0, given.tokens, given.source_tokens, names)
-    found[-1] = replace(found[-1], axes="Tm", title="context: the memory, weighted")
-    return found
+    matrices += attention.matrices(given.call(), 0, given.tokens, given.source_tokens, names)
+    matrices[-1] = replace(matrices[-1], axes="Tm", title="context: the memory, weighted")
+    return matrices
 
 
 @torch.no_grad()
 def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[WalkMatrix]:
     """RNNsearch: attention with the state before the step, then the step with [x; c]."""
-    x, *found = cell_matrices(cell)
+    x, *matrices = cell_matrices(cell)
     x = replace(x, title=f"what enters the cell: {inputs} columns of x, then the context c")
-    return [found[0], *memory_matrices(attend, "h_t−1"), x, *found[1:]]
+    return [matrices[0], *memory_matrices(attend, "h_t−1"), x, *matrices[1:]]
 
 
 @torch.no_grad()
 def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[WalkMatrix]:
     """Luong: attention with the state after the step, then h̃ = tanh(W_c [c; h])."""
-    found = memory_matrices(given, "h")
-    both_Tn = torch.cat((found[-1].value, given.query_1Td[0]), dim=-1)
+    matrices = memory_matrices(given, "h")
+    both_Tn = torch.cat((matrices[-1].value, given.query_1Td[0]), dim=-1)
     total = LinearProduct(both_Tn, layer.combine.weight, None, ("[c; h]", "W_c"))
     value_Td = torch.tanh(layer.combine(both_Tn))
 
@@ -180,4 +180,4 @@ def attentional_matrices(given: MemoryCall, layer: AttentionalState) -> list[Wal
     line = source_line(AttentionalState.forward, "torch.tanh(self.combine")
     states = WalkMatrix("h", "the states that ask", "h", "Td", given.query_1Td[0], given.tokens, line)
     title = "attentional state: context and state together"
-    return [states, *found, WalkMatrix("h̃", title, "h̃ = tanh(W_c [c; h])", "Td", value_Td, given.tokens, line, lines)]
+    return [states, *matrices, WalkMatrix("h̃", title, "h̃ = tanh(W_c [c; h])", "Td", value_Td, given.tokens, line, lines)]

@@ -121,8 +121,8 @@ class Call:
         kept = self.__dict__
         if f"_once_{name}" not in kept:
             kept[f"_once_{name}"] = compute()
-        found: T = kept[f"_once_{name}"]
-        return found
+        value: T = kept[f"_once_{name}"]
+        return value
 
     def of_rows(self, rows: slice | Tensor) -> Call:
         """The same attention for some of the queries."""

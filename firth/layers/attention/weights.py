@@ -52,8 +52,8 @@ def weights(call: Call, heads: Some = None, rows: Some = None) -> Tensor:
 def statistics(call: Call, heads: Some = None, rows: Some = None) -> RowStatistics:
     """Statistics of each row. Only a few rows of weights exist at a time, so the sequence may be long."""
     call = _selected(call, heads, rows)
-    found = [_of_chunk(call.of_rows(piece)) for piece in chunks(call)]
-    return RowStatistics(*(torch.cat(parts, dim=2) for parts in zip(*found, strict=True)))
+    statistics_of_chunks = [_of_chunk(call.of_rows(piece)) for piece in chunks(call)]
+    return RowStatistics(*(torch.cat(parts, dim=2) for parts in zip(*statistics_of_chunks, strict=True)))
 
 
 def _of_chunk(call: Call) -> tuple[Tensor, Tensor, Tensor]:

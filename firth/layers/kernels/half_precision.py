@@ -85,9 +85,11 @@ class _BufferedPass(torch.autograd.Function):
         if ctx.loan is None:
             raise RuntimeError("the backward pass of a recurrent layer in half precision was asked for twice")
         power_1 = _power([gradient for gradient in gradients if gradient is not None])
-        found = zip(ctx.loan.buffers.backward(power_1.exp2(), *gradients), ctx.like, ctx.needs_input_grad[3:], strict=True)
+        gradients_like = zip(
+            ctx.loan.buffers.backward(power_1.exp2(), *gradients), ctx.like, ctx.needs_input_grad[3:], strict=True
+        )
         back_1 = power_1.neg().exp2()  # float32, and so is float16 times it
-        own = [(part * back_1).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in found]
+        own = [(part * back_1).to(dtype).reshape(shape) if needed else None for part, (dtype, shape), needed in gradients_like]
         ctx.loan = None
         return None, None, None, *own
 
@@ -157,10 +159,10 @@ class LayerBuffers:
         _fill(_by_direction(self._dy_TBP, D)[..., :d], dy_TBDd, scale_1)
         for own_DBP, part_DBd in zip(self._dlast_DBP, dlast_DBd, strict=True):
             _fill(own_DBP[..., :d], part_DBd, scale_1)
-        found = self._run_backward() if self._recorded is None else self._recorded[1].replay()
-        dx_TBJ, *dstate_DBP = found[: 1 + self._parts]
+        gradients = self._run_backward() if self._recorded is None else self._recorded[1].replay()
+        dx_TBJ, *dstate_DBP = gradients[: 1 + self._parts]
         dx_BTi, dstate_DBd = dx_TBJ[..., :i].transpose(0, 1), [part_DBP[..., :d] for part_DBP in dstate_DBP]
-        return [dx_BTi, *dstate_DBd, *self._inner(found[1 + self._parts :])]
+        return [dx_BTi, *dstate_DBd, *self._inner(gradients[1 + self._parts :])]
 
     def _inner(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """Of rounded weights and biases, what is the layer's: (g, d, i), (g, d, d), (g, d), (g, d) for each direction."""

@@ -97,11 +97,11 @@ def _scan(decay_BHNF: Tensor, added_BHNFE: Tensor, past_BHFE: Tensor) -> Tensor:
     if N == 1:
         return decay_BHNF.unsqueeze(-1) * past_BHFE.unsqueeze(2) + added_BHNFE
     if torch.compiler.is_compiling():  # a loop over chunks, which torch.compile fuses
-        S_BHFE, found = past_BHFE, []
+        S_BHFE, states = past_BHFE, []
         for c in range(N):
             S_BHFE = decay_BHNF[:, :, c, :, None] * S_BHFE + added_BHNFE[:, :, c]
-            found.append(S_BHFE)
-        return torch.stack(found, dim=2)
+            states.append(S_BHFE)
+        return torch.stack(states, dim=2)
     decay = decay_BHNF.unsqueeze(-1).expand_as(added_BHNFE)
     a, b, h = decay.reshape(B * H, N, -1), added_BHNFE.reshape(B * H, N, -1), past_BHFE.reshape(B * H, -1)
     return linear_scan(a, b, h).view(B, H, N, F_, E)

@@ -169,8 +169,8 @@ def bucket(distance: Tensor, count: int, bidirectional: bool, max_distance: int)
     move a key into the next bucket."""
     count = count // 2 if bidirectional else count
     away = (distance.abs() if bidirectional else (-distance).clamp(min=0)).clamp(max=max_distance)
-    found = torch.tensor(_steps(count, max_distance), device=distance.device)[away]
-    return found + count * (distance > 0) if bidirectional else found
+    bucket_of = torch.tensor(_steps(count, max_distance), device=distance.device)[away]
+    return bucket_of + count * (distance > 0) if bidirectional else bucket_of
 
 
 def _steps(count: int, max_distance: int) -> tuple[int, ...]:

@@ -74,8 +74,8 @@ def _gates(x_g: Tensor) -> tuple[Tensor, Tensor]:
 
 def linear_scan(a_BTd: Tensor, b_BTd: Tensor, h_Bd: Tensor) -> Tensor:
     """h_BTd with h_t = a_t⊙h_{t−1} + b_t and h_0 = h_Bd, in O(log T) sequential steps and O(T) work."""
-    found: Tensor = _LinearScan.apply(a_BTd, b_BTd, h_Bd)  # type: ignore[no-untyped-call]
-    return found
+    h_BTd: Tensor = _LinearScan.apply(a_BTd, b_BTd, h_Bd)  # type: ignore[no-untyped-call]
+    return h_BTd
 
 
 class _LinearScan(torch.autograd.Function):

@@ -33,9 +33,9 @@ async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     offer = Offer.of([tool.function for tool in body.tools], body.tool_choice, body.parallel_tool_calls)
     if offer.functions and body.logprobs:
         raise wrong("logprobs", '"logprobs" cannot be combined with "tools". Remove one of them.')
-    found = await prompt(service, model, body.messages, offer, tokens, "messages")
-    writing = Writing(model, await texts_of(service, model, body, found, (config, stops)), service.dispatcher)
-    return await respond(service, request, writing, _ChatResponse(model, body, found), stream=body.stream)
+    chat_prompt = await prompt(service, model, body.messages, offer, tokens, "messages")
+    writing = Writing(model, await texts_of(service, model, body, chat_prompt, (config, stops)), service.dispatcher)
+    return await respond(service, request, writing, _ChatResponse(model, body, chat_prompt), stream=body.stream)
 
 
 async def texts_of(

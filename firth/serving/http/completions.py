@@ -109,12 +109,12 @@ class _CompletionResponse:
             text = writing.texts[piece.number]
             logprobs, echoed = "null", self._echoed(text)
             if self.body.logprobs is not None:
-                found = probabilities.for_completions(self.tokenizer, piece.tokens, len(echoed))
+                values = probabilities.for_completions(self.tokenizer, piece.tokens, len(echoed))
                 if piece.number not in started:
                     scored = probabilities.prompt_tokens(self.tokenizer, text.scored)
                     of_prompt = probabilities.for_completions(self.tokenizer, scored)
-                    found = {name: of_prompt[name] + found[name] for name in found}
-                logprobs = json.dumps(found, ensure_ascii=False)
+                    values = {name: of_prompt[name] + values[name] for name in values}
+                logprobs = json.dumps(values, ensure_ascii=False)
             content = json.dumps(piece.text if piece.number in started else echoed + piece.text, ensure_ascii=False)
             started.add(piece.number)
             finish = "null" if piece.finish is None else f'"{piece.finish}"'

@@ -30,8 +30,8 @@ async def embed(service: Service, body: EmbeddingBody, request: Request) -> Resp
         return run.embed(inputs, progress=progress)
 
     count = InputTokens(service.limits, run.source_tokenizer, "input", texts)
-    found = await while_connected(request, service.limits.seconds, model.worker.ask("embed", compute, texts, count))
-    vectors = np.asarray(found, dtype="<f4")
+    embeddings = await while_connected(request, service.limits.seconds, model.worker.ask("embed", compute, texts, count))
+    vectors = np.asarray(embeddings, dtype="<f4")
     if body.dimensions is not None and body.dimensions != vectors.shape[1]:
         raise wrong(
             "dimensions", f'"dimensions" is {body.dimensions}, but this model has vectors of {vectors.shape[1]}. Remove it.'

@@ -28,28 +28,28 @@ class Keys:
         if not self._keys:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        found = [hmac.compare_digest(given.strip().encode("utf-8", "replace"), key) for key in self._keys]
-        return any(found) and scheme.lower() == "bearer"
+        matches = [hmac.compare_digest(given.strip().encode("utf-8", "replace"), key) for key in self._keys]
+        return any(matches) and scheme.lower() == "bearer"
 
 
 def read_keys(file: Path | None) -> Keys:
     """The keys in `file`, and the one in the environment."""
-    found = [os.environ[VARIABLE]] if os.environ.get(VARIABLE) else []
+    keys = [os.environ[VARIABLE]] if os.environ.get(VARIABLE) else []
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"--key-file {file} cannot be read: {getattr(error, 'strerror', error)}") from error
-        found += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-        if not found:
+        keys += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        if not keys:
             raise ConfigError(f"--key-file {file} has no key; write one per line")
-    for key in found:
+    for key in keys:
         if len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
             raise ConfigError(
                 f"an API key has {len(key)} characters; expected at least {_SHORTEST} of ASCII without spaces. Make one with "
                 "`python -c 'import secrets; print(secrets.token_urlsafe(32))'`."
             )
-    return Keys(tuple(dict.fromkeys(found)))
+    return Keys(tuple(dict.fromkeys(keys)))
 
 
 def is_loopback(host: str) -> bool:

@@ -187,10 +187,10 @@ def name_runs(places: Sequence[Path]) -> dict[str, Path]:
     for place in places:
         if not exists(place):
             raise RunError(f"{place} does not exist; give a run made with `firth train RECIPE --out {place}`")
-        found = [place] if is_foreign(place) or place.is_file() else runs_in(place)
-        if not found:
+        paths = [place] if is_foreign(place) or place.is_file() else runs_in(place)
+        if not paths:
             raise RunError(f"{place} contains no run; give a folder made with `firth train RECIPE --out RUN`")
-        for path in found:
+        for path in paths:
             name = path.resolve().stem if path.is_file() else path.resolve().name
             if not _NAME.fullmatch(name):
                 raise ConfigError(

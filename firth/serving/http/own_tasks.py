@@ -39,10 +39,10 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return in_languages.translations(inputs, config, progress=progress)
 
-    found = await _asked(service, model, request, ("translate", config, languages), compute, texts)
+    translations = await _asked(service, model, request, ("translate", config, languages), compute, texts)
     data = [
         {"index": n, "text": best.text, "log_probability": best.log_probability, "score": best.score}
-        for n, (best, *_) in enumerate(found)
+        for n, (best, *_) in enumerate(translations)
     ]
     return _listed(model, data)
 
@@ -65,15 +65,15 @@ async def answer(service: Service, body: AnswerBody, request: Request) -> Respon
     run, questions = model.for_worker.expect(ANSWER), texts_of(body.question, "question", service.limits)
 
     def compute(inputs: list[Any], progress: Progress) -> Any:
-        found: list[Any] = []
+        answers: list[Any] = []
         for question, context in inputs:
-            progress("answering", len(found), len(inputs))
-            found.append(run.answer(question, context, progress=progress))
-        return found
+            progress("answering", len(answers), len(inputs))
+            answers.append(run.answer(question, context, progress=progress))
+        return answers
 
     inputs = [(question, body.context) for question in questions]
-    found = await _asked(service, model, request, "answer", compute, inputs, "context")
-    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(found)])
+    answers = await _asked(service, model, request, "answer", compute, inputs, "context")
+    return _listed(model, [{"index": n, **dataclasses.asdict(one)} for n, one in enumerate(answers)])
 
 
 async def attention(service: Service, body: AttentionBody, request: Request) -> Response:
@@ -83,8 +83,8 @@ async def attention(service: Service, body: AttentionBody, request: Request) -> 
     def compute(inputs: list[Any], progress: Progress) -> Any:
         return [_weights(service, model, body)]
 
-    (found,) = await while_connected(request, service.limits.seconds, model.worker.ask(object(), compute, [None]))
-    return JSONResponse({"object": "attention", "model": model.name, **found})
+    (facts,) = await while_connected(request, service.limits.seconds, model.worker.ask(object(), compute, [None]))
+    return JSONResponse({"object": "attention", "model": model.name, **facts})
 
 
 def _weights(service: Service, model: ServedModel, body: AttentionBody) -> dict[str, Any]:
@@ -93,17 +93,17 @@ def _weights(service: Service, model: ServedModel, body: AttentionBody) -> dict[
     tokens = len(run.source_tokenizer.encode(body.input))
     service.check_prompt(model, tokens, "input")
     service.check_prompt(model, tokens, "input", math.isqrt(service.limits.weights))  # a head has more weights beyond that
-    found = run.attention(body.input, target=body.target, context=body.context, part=body.part, layers=layers)
-    size = len(found.layers) * found.heads * len(found.queries) * len(found.keys)
+    attention = run.attention(body.input, target=body.target, context=body.context, part=body.part, layers=layers)
+    size = len(attention.layers) * attention.heads * len(attention.queries) * len(attention.keys)
     if size > service.limits.weights:
         message = f"the response would have {size:,} weights; the limit is {service.limits.weights:,}. Name fewer layers."
         raise ApiError(413, message, param="layers")
     return {
-        "parts": found.parts,
-        "queries": found.queries,
-        "keys": found.keys,
-        "layers": found.layers,
-        "weights": [found.weights(layer).tolist() for layer in found.layers],
+        "parts": attention.parts,
+        "queries": attention.queries,
+        "keys": attention.keys,
+        "layers": attention.layers,
+        "weights": [attention.weights(layer).tolist() for layer in attention.layers],
     }
 
 

@@ -16,20 +16,20 @@ _LEAST = -9999.0  # what OpenAI writes for log 0, which JSON has no number for
 
 def for_completions(tokenizer: Tokenizer, tokens: Sequence[Token], shift: int = 0) -> dict[str, list[Any]]:
     """Four lists with an entry per token. `shift`: characters of the response before the text that the offsets count from."""
-    found: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+    logprobs: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
     for written, offset in tokens:
-        found["tokens"].append(tokenizer.token(written.id))
-        found["text_offset"].append(offset + shift)
+        logprobs["tokens"].append(tokenizer.token(written.id))
+        logprobs["text_offset"].append(offset + shift)
         if written.log_probability is None:
-            found["token_logprobs"].append(None)
-            found["top_logprobs"].append(None)
+            logprobs["token_logprobs"].append(None)
+            logprobs["top_logprobs"].append(None)
             continue
-        found["token_logprobs"].append(_finite(written.log_probability))
+        logprobs["token_logprobs"].append(_finite(written.log_probability))
         best: dict[str, float] = {}
         for id, value in (*written.top, (written.id, written.log_probability)):
             best.setdefault(tokenizer.token(id), _finite(value))  # of two tokens that look the same, the more probable one
-        found["top_logprobs"].append(best)
-    return found
+        logprobs["top_logprobs"].append(best)
+    return logprobs
 
 
 def for_chat(tokenizer: Tokenizer, tokens: Iterable[Token]) -> dict[str, Any]:
@@ -42,11 +42,11 @@ def for_chat(tokenizer: Tokenizer, tokens: Iterable[Token]) -> dict[str, Any]:
 
 def prompt_tokens(tokenizer: Tokenizer, scored: Sequence[GeneratedToken]) -> list[Token]:
     """The tokens of a prompt, each with the place where its text begins."""
-    speller, found, length = Speller(tokenizer), [], 0
+    speller, tokens, length = Speller(tokenizer), [], 0
     for written in scored:
-        found.append(Token(written, length))
+        tokens.append(Token(written, length))
         length += len(speller.push(written.id))
-    return found
+    return tokens
 
 
 def _entry(tokenizer: Tokenizer, id: int, log_probability: float) -> dict[str, Any]:

@@ -77,9 +77,9 @@ async def prompt(
         service.check_prompt(model, length, param, None if context is None else context - min(tokens, context // _RESERVED))
 
     if offer.functions or any(message.role == "tool" or message.tool_calls for message in messages):
-        found = await asyncio.to_thread(_with_tools, model, _for_template(messages), offer)
-        check_length(len(found.ids))
-        return found
+        chat_prompt = await asyncio.to_thread(_with_tools, model, _for_template(messages), offer)
+        check_length(len(chat_prompt.ids))
+        return chat_prompt
     plain = as_messages([Message(_role(message), _text(message)) for message in messages])
 
     def without_tools() -> ChatPrompt:
@@ -104,7 +104,7 @@ def _with_tools(model: ServedModel, messages: Sequence[TemplateMessage], offer: 
 
 def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
     """The messages as chat templates expect them. After an assistant's calls come their results, in any order."""
-    found: list[dict[str, Any]] = []
+    rendered: list[dict[str, Any]] = []
     open_calls: dict[str, str] = {}  # id → function
     expected: tuple[str, ...] = ("system", "user")
     for number, message in enumerate(messages):
@@ -122,10 +122,10 @@ def _for_template(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
             one |= {"tool_call_id": message.tool_call_id, "name": open_calls.pop(message.tool_call_id)}
         expected = ("tool",) if open_calls else {"assistant": ("user",), "tool": ("assistant",)}.get(role, ())
         expected = expected or (("user",) if role == "system" else ("assistant",))
-        found.append(one)
-    if found[-1]["role"] not in ("user", "tool") or open_calls:
+        rendered.append(one)
+    if rendered[-1]["role"] not in ("user", "tool") or open_calls:
         raise wrong("messages", "the last message must come from the user, or be the result of the last tool call")
-    return found
+    return rendered
 
 
 def _calls(message: ChatMessage, where: str) -> list[Any]:

@@ -75,9 +75,9 @@ class ResponseBody(Sampling):
 
 def messages_of(given: Any, instructions: str | None) -> list[ChatMessage]:
     """The messages of `input`; the instructions become the system message. Consecutive calls form one assistant message."""
-    found = [] if instructions is None else [ChatMessage(role="system", content=instructions)]
+    messages = [] if instructions is None else [ChatMessage(role="system", content=instructions)]
     if isinstance(given, str):
-        return [*found, ChatMessage(role="user", content=given)]
+        return [*messages, ChatMessage(role="user", content=given)]
     if not isinstance(given, list) or not given or len(given) > _MOST_ITEMS:
         raise wrong("input", f'"input" is wrong: expected a text, or a list of 1 to {_MOST_ITEMS:,} items')
     for number, item in enumerate(given):
@@ -86,16 +86,16 @@ def messages_of(given: Any, instructions: str | None) -> list[ChatMessage]:
             raise wrong(where, f'"{where}" is wrong: expected an object')
         match item.get("type", "message"):
             case "message":
-                found.append(_message(item, where))
+                messages.append(_message(item, where))
             case "function_call":
-                _add_call(found, _call(item, where))
+                _add_call(messages, _call(item, where))
             case "function_call_output":
                 id = _string(item, "call_id", where)
-                found.append(ChatMessage(role="tool", tool_call_id=id, content=_content(item.get("output"), where)))
+                messages.append(ChatMessage(role="tool", tool_call_id=id, content=_content(item.get("output"), where)))
             case kind:
                 told = f'"{where}" has the type "{str(kind)[:40]}", which is not supported by firth. Remove it.'
                 raise ApiError(400, told, param=where, code="unsupported_parameter")
-    return found
+    return messages
 
 
 def _message(item: dict[str, Any], where: str) -> ChatMessage:
@@ -112,10 +112,10 @@ def _call(item: dict[str, Any], where: str) -> ToolCall:
     return ToolCall(id=_string(item, "call_id", where), function=function)
 
 
-def _add_call(found: list[ChatMessage], call: ToolCall) -> None:
-    if not found or found[-1].role != "assistant":
-        found.append(ChatMessage(role="assistant"))
-    found[-1].tool_calls = [*(found[-1].tool_calls or []), call]
+def _add_call(messages: list[ChatMessage], call: ToolCall) -> None:
+    if not messages or messages[-1].role != "assistant":
+        messages.append(ChatMessage(role="assistant"))
+    messages[-1].tool_calls = [*(messages[-1].tool_calls or []), call]
 
 
 def _content(given: Any, where: str) -> str:
@@ -132,10 +132,10 @@ def _content(given: Any, where: str) -> str:
 
 
 def _string(item: dict[str, Any], name: str, where: str) -> str:
-    found = item.get(name)
-    if not isinstance(found, str) or not found:
+    value = item.get(name)
+    if not isinstance(value, str) or not value:
         raise wrong(f"{where}.{name}", f'"{where}.{name}" is wrong: expected a text')
-    return found
+    return value
 
 
 def _expect_known(item: dict[str, Any], known: set[str], where: str) -> None:

@@ -26,9 +26,9 @@ async def answer(service: Service, body: ResponseBody, request: Request) -> Resp
     _, tokens = answer_length(service, model, chat)
     config, stops = service.decoding(model, chat, tokens, "max_output_tokens")
     offer = Offer.of([tool.function for tool in chat.tools], chat.tool_choice, chat.parallel_tool_calls)
-    found = await prompt(service, model, chat.messages, offer, tokens, "input")
-    writing = Writing(model, await texts_of(service, model, chat, found, (config, stops)), service.dispatcher)
-    return await respond(service, request, writing, _Response(model, body, found, config), stream=body.stream, end=b"")
+    chat_prompt = await prompt(service, model, chat.messages, offer, tokens, "input")
+    writing = Writing(model, await texts_of(service, model, chat, chat_prompt, (config, stops)), service.dispatcher)
+    return await respond(service, request, writing, _Response(model, body, chat_prompt, config), stream=body.stream, end=b"")
 
 
 class _Response:

@@ -91,14 +91,14 @@ def default_processes(models: Models, *, on_gpu: bool) -> int:
 
 def _front_models(models: Models, folder: Path, processes: int) -> list[list[FrontModel]]:
     """Of each front."""
-    key, found = secrets.token_bytes(32), list[list[FrontModel]]()
+    key, fronts = secrets.token_bytes(32), list[list[FrontModel]]()
     for number, model in enumerate(models):
         doors: list[EngineDoor] | list[None] = [None] * processes
         if isinstance(model.engine, EngineProcess):
             doors = model.engine.open_door(str(folder / f"engine-{number}"), key, processes)
         run = _without_weights(model.run)
-        found.append([FrontModel(model.name, run, door) for door in doors])
-    return [list(own) for own in zip(*found, strict=True)]
+        fronts.append([FrontModel(model.name, run, door) for door in doors])
+    return [list(own) for own in zip(*fronts, strict=True)]
 
 
 @dataclass(frozen=True)

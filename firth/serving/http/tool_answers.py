@@ -27,8 +27,8 @@ def arguments_text(call: ParsedCall) -> str:
 
 def read_whole(reader: CallReader, pieces: list[TextDelta]) -> tuple[str, list[ParsedCall]]:
     """The text and the calls of an answer."""
-    found = [*(reader.push(piece.text) for piece in pieces), reader.finish()]
-    return "".join(text for text, _ in found), [call for _, calls in found for call in calls]
+    parts = [*(reader.push(piece.text) for piece in pieces), reader.finish()]
+    return "".join(text for text, _ in parts), [call for _, calls in parts for call in calls]
 
 
 def finish_reason(reason: str | None, called: int) -> str | None:

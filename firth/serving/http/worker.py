@@ -157,7 +157,7 @@ class Worker:
             return
         requests = [request for request, _ in work]
         try:
-            found = requests[0].compute([one for _, piece in work for one in piece], partial(_stop_if_cancelled, requests))
+            results = requests[0].compute([one for _, piece in work for one in piece], partial(_stop_if_cancelled, requests))
         except _Cancelled:
             return
         except FirthError as error:
@@ -173,7 +173,7 @@ class Worker:
             return
         start = 0
         for request, piece in work:
-            request.found.extend(found[start : start + len(piece)])  # += would add a NumPy array element by element
+            request.found.extend(results[start : start + len(piece)])  # += would add a NumPy array element by element
             start += len(piece)
             if len(request.found) == len(request.inputs):
                 request.settle(request.found)

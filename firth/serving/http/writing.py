@@ -157,11 +157,11 @@ class Writing:
 
     async def all(self) -> list[list[TextDelta]]:
         """The pieces of each text, when all are finished."""
-        found: list[list[TextDelta]] = [[] for _ in self.texts]
+        deltas: list[list[TextDelta]] = [[] for _ in self.texts]
         async for pieces in self.pieces():
             for piece in pieces:
-                found[piece.number].append(piece)
-        return found
+                deltas[piece.number].append(piece)
+        return deltas
 
     def cancel(self) -> None:
         self._inbox.close()

@@ -58,9 +58,9 @@ class RunLibrary:
     @property
     def runs(self) -> Mapping[str, Path]:
         """Every run by its folder's name, or by its whole path if two folders have the same name."""
-        found = by_name([path for place in self.places for path in runs_in(place)])
-        self._seen.update(found)
-        return found
+        paths = by_name([path for place in self.places for path in runs_in(place)])
+        self._seen.update(paths)
+        return paths
 
     @property
     def vectors(self) -> Mapping[str, Path]:

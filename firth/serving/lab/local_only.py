@@ -98,10 +98,10 @@ def _in_address(scope: Scope) -> str:
 
 def _in_cookie(scope: Scope, header: str) -> str:
     try:
-        found = SimpleCookie(header).get(_cookie(scope))
+        morsel = SimpleCookie(header).get(_cookie(scope))
     except CookieError:
         return ""
-    return found.value if found else ""
+    return morsel.value if morsel else ""
 
 
 def _cookie(scope: Scope) -> str:

@@ -46,12 +46,12 @@ def to_json(value: object) -> str:
     brought in, is shown as �."""
     from plotly.utils import PlotlyJSONEncoder
 
-    found = json.dumps(value, cls=PlotlyJSONEncoder, ensure_ascii=False)
+    text = json.dumps(value, cls=PlotlyJSONEncoder, ensure_ascii=False)
     try:
-        found.encode()
+        text.encode()
     except UnicodeEncodeError:
-        found = re.sub("[\ud800-\udfff]", "\ufffd", found)
-    return found
+        text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return text
 
 
 def _table(table: Table) -> dict[str, object]:

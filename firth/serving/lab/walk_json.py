@@ -63,9 +63,9 @@ def matrix_json(one: WalkMatrix, start: int) -> dict[str, Any]:
 
 def line_json(line: Line) -> dict[str, Any]:
     """A sum with its largest terms, and the rest of them as one number."""
-    found: dict[str, Any] = {"label": line.label, "value": plain(line.value)}
+    facts: dict[str, Any] = {"label": line.label, "value": plain(line.value)}
     if line.left is None or line.right is None:
-        return found
+        return facts
     left, right = line.left.double().tolist(), line.right.double().tolist()
     products = [a * b for a, b in zip(left, right, strict=True)]
     order = sorted(range(len(products)), key=lambda n: -abs(products[n]))
@@ -81,7 +81,7 @@ def line_json(line: Line) -> dict[str, Any]:
         for n in top
     ]
     rested = {"count": len(rest), "value": plain(sum(products[n] for n in rest))} if rest else None
-    return found | {"names": list(line.names), "terms": terms, "rest": rested, "count": len(products)}
+    return facts | {"names": list(line.names), "terms": terms, "rest": rested, "count": len(products)}
 
 
 def source_json(source: SourceLine) -> dict[str, Any]:

@@ -124,16 +124,16 @@ class Code(ir.IRBuilder):
 
     def transposed(self, rows: Sequence[Value]) -> list[Value]:
         """L vectors as the columns of a square; each round exchanges the off-diagonal blocks of size `stride`."""
-        L, stride, found = self.lanes, 1, list(rows)
+        L, stride, columns = self.lanes, 1, list(rows)
         upper = lambda s: [lane if not lane & s else (lane ^ s) + L for lane in range(L)]  # noqa: E731
         lower = lambda s: [lane ^ s if not lane & s else lane + L for lane in range(L)]  # noqa: E731
         while stride < L:
             for n in range(L):
                 if not n & stride:
-                    x, y = found[n], found[n ^ stride]
-                    found[n], found[n ^ stride] = self.permute(x, y, upper(stride)), self.permute(x, y, lower(stride))
+                    x, y = columns[n], columns[n ^ stride]
+                    columns[n], columns[n ^ stride] = self.permute(x, y, upper(stride)), self.permute(x, y, lower(stride))
             stride *= 2
-        return found
+        return columns
 
     # ---------------------------------------------------------------------------------------------- control
 

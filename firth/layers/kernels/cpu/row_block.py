@@ -161,13 +161,13 @@ def _modules(block: Any) -> list[tuple[dict[str, Any], str, Any]]:
 
 
 def _made(block: Any) -> Plan:
-    found = _modules(block)
-    modules = [module for _, _, module in found if module is not None]
-    weights = [(module._parameters, name) for _, _, module in found[:6] if module is not None for name in ("weight", "bias")]
+    places = _modules(block)
+    modules = [module for _, _, module in places if module is not None]
+    weights = [(module._parameters, name) for _, _, module in places[:6] if module is not None for name in ("weight", "bias")]
     tensors = [place.get(name) for place, name in weights]
     addresses = tuple(0 if tensor is None else tensor.data_ptr() for tensor in tensors)
     held = (
-        *((*one, 0) for one in found),
+        *((*one, 0) for one in places),
         *((*place, tensor, address) for place, tensor, address in zip(weights, tensors, addresses, strict=True)),
     )
     hooks = tuple(hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks))

@@ -42,9 +42,9 @@ def block(kind: RowBlockShape, turned: bool) -> Compiled:
 
 def _buffer(b: Code, size: Value) -> Value:
     """Memory of a thread's own. What is between two products is computed by every thread, which costs less than to share it."""
-    found = b.alloca(FLOAT, size=size)
-    found.align = 64
-    return found
+    buffer = b.alloca(FLOAT, size=size)
+    buffer.align = 64
+    return buffer
 
 
 def _product(b: Code, kind: RowBlockShape, name: str, x, d, y, o, residual=None) -> None:

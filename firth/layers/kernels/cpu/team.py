@@ -35,8 +35,8 @@ def barrier() -> int:
 
 def bits(number: float) -> int:
     """Of a float32 number."""
-    found: int = struct.unpack("<i", struct.pack("<f", number))[0]
-    return found
+    pattern: int = struct.unpack("<i", struct.pack("<f", number))[0]
+    return pattern
 
 
 def why_not() -> str | None:

@@ -19,17 +19,17 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     run, question, context = request.text("run"), request.text("question", QUESTION), request.text("context", CONTEXT)
     with library.using(run, progress) as model:
         progress("reading", 0, 1)
-        found = model.expect(ANSWER).answer(question, context)
+        answer = model.expect(ANSWER).answer(question, context)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"found = model.answer({question!r}, {context!r})\nprint(found.text, found.probability, found.start)\n"
     )
-    end = found.start + len(found.text)
+    end = answer.start + len(answer.text)
     facts = {
-        "answer": found.text,
-        "probability": found.probability,
-        "start": found.start,
-        "parts": [context[: found.start], context[found.start : end], context[end:]],
+        "answer": answer.text,
+        "probability": answer.probability,
+        "start": answer.start,
+        "parts": [context[: answer.start], context[answer.start : end], context[end:]],
     }
     return ViewResult({}, python, facts)
 

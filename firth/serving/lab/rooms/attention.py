@@ -60,8 +60,8 @@ class _FigureCall(NamedTuple):
     arguments: tuple[int, ...] = ()
 
     def figure(self, seen: Attention) -> Figure:
-        found: Figure = getattr(seen, self.method)(*self.arguments)
-        return found
+        figure: Figure = getattr(seen, self.method)(*self.arguments)
+        return figure
 
     def python(self) -> str:
         return f"seen.{self.method}({', '.join(map(str, self.arguments))})"

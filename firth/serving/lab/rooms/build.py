@@ -45,21 +45,21 @@ def sentences(count: int = 600) -> str:
     """Sentences of a small grammar, which a small model learns in seconds: the verb agrees with its subject."""
     draw = random.Random(0)
     nouns, verbs, adjectives = ("cat", "dog", "bird", "child"), ("see", "hear", "like", "follow"), ("small", "old", "red")
-    found = []
+    sentences = []
     for _ in range(count):
         subject, other, verb = draw.choice(nouns), draw.choice(nouns), draw.choice(verbs)
         colour = f"{draw.choice(adjectives)} " if draw.random() < 0.5 else ""
         several = draw.random() < 0.5
         plural = "children" if subject == "child" else f"{subject}s"
-        found.append(f"the {colour}{plural} {verb} a {other} ." if several else f"the {colour}{subject} {verb}s a {other} .")
-    return "\n".join(found) + "\n"
+        sentences.append(f"the {colour}{plural} {verb} a {other} ." if several else f"the {colour}{subject} {verb}s a {other} .")
+    return "\n".join(sentences) + "\n"
 
 
 def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The recipe of these settings, and the parameters of its model."""
     recipe = _recipe(request, library)
     progress("counting", 0, 1)
-    found = describe_recipe("your model", recipe, progress)
+    description = describe_recipe("your model", recipe, progress)
     python = (
         "from firth.api import compose\nfrom firth.experiments.describe import describe_recipe\n"
         "from firth.figures.counting import parameters\n\n"
@@ -67,13 +67,13 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "figure = parameters(found.of.parts)\nfigure.plot\n"
     )
     facts = {
-        "parameters": found.parameters,
-        "about": f"{short(found.parameters)} parameters",
-        "fits": found.parameters <= MOST_PARAMETERS,
+        "parameters": description.parameters,
+        "about": f"{short(description.parameters)} parameters",
+        "fits": description.parameters <= MOST_PARAMETERS,
         "recipe": recipe.toml(),
     }
     headings = {"parameters": "Where the parameters are"}
-    return ViewResult({"parameters": parameters(found.of.parts)}, python, facts, totals(found), headings)
+    return ViewResult({"parameters": parameters(description.of.parts)}, python, facts, totals(description), headings)
 
 
 def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

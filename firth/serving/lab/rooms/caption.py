@@ -32,9 +32,9 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         images, truths = some_images(shown, part, number)
         image_HWC, truth = images[-1], truths[-1]
         progress("captioning", 0, 2)
-        (found,) = captioner.captions([image_HWC], model.decoding({"beam": beam}))
+        (candidates,) = captioner.captions([image_HWC], model.decoding({"beam": beam}))
         progress("computing attention", 1, 2)
-        seen = captioner.overlay(image_HWC, found[0].text) if found[0].text else None
+        seen = captioner.overlay(image_HWC, candidates[0].text) if candidates[0].text else None
     python = (
         "import firth\nfrom firth.text.config import CaptionsConfig\nfrom firth.text.data.captions import some_images\n\n"
         f"model = firth.load({str(library.path(run))!r})\n"
@@ -45,11 +45,11 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     )
     if seen is not None:
         python += "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
-    rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(found, start=1)]
+    rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(candidates, start=1)]
     facts = {
         "image": "data:image/png;base64," + base64.b64encode(png(image_HWC)).decode(),
         "truth": truth,
-        "captions": [one.text for one in found],
+        "captions": [one.text for one in candidates],
     }
     figures = {} if seen is None else {"overlay": seen.figure()}
     headings = {"overlay": "Where each word attends"}

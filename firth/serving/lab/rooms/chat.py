@@ -47,22 +47,22 @@ def _messages(request: ViewRequest) -> list[Message]:
 
     given, system = request.text("messages"), request.text("system", "")
     try:
-        found: Any = [Message(role, content) for role, content in json.loads(given)]
+        messages: Any = [Message(role, content) for role, content in json.loads(given)]
     except (ValueError, TypeError):
         raise ConfigError(f'messages is "{given[:60]}"; {_EXPECTED}') from None
-    if not all(isinstance(part, str) for message in found for part in message):
+    if not all(isinstance(part, str) for message in messages for part in message):
         raise ConfigError(f'messages is "{given[:60]}"; {_EXPECTED}')
-    return [Message("system", system), *found] if system.strip() else list(found)
+    return [Message("system", system), *messages] if system.strip() else list(messages)
 
 
 def _given(request: ViewRequest) -> dict[str, Any]:
     """Settings that are not given, or emptied, are the run's own."""
-    found: dict[str, Any] = {"seed": request.number("seed", int, 0, least=0)}
+    settings: dict[str, Any] = {"seed": request.number("seed", int, 0, least=0)}
     if request.text("temperature", ""):
-        found["temperature"] = request.number("temperature", float, least=0, most=10)
+        settings["temperature"] = request.number("temperature", float, least=0, most=10)
     if request.text("tokens", ""):
-        found["tokens"] = request.number("tokens", int, least=1, most=MOST_TOKENS)
-    return found
+        settings["tokens"] = request.number("tokens", int, least=1, most=MOST_TOKENS)
+    return settings
 
 
 def usable(library: RunLibrary) -> Usable:

@@ -22,8 +22,8 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         raise DataError("the text is empty; write one or more words")
     with library.using(run, progress) as model:
         progress("classifying", 0, 1)
-        (found,) = model.expect(CLASSIFY).classify([text])
-    rows = sorted(found.probabilities.items(), key=lambda one: -one[1])
+        (classification,) = model.expect(CLASSIFY).classify([text])
+    rows = sorted(classification.probabilities.items(), key=lambda one: -one[1])
     figure = ranking(rows, "probability")
     figure.plot.update_xaxes(range=[0, 1])
     python = (
@@ -31,7 +31,7 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         f"model = firth.load({str(library.path(run))!r})\n(found,) = model.classify([{text!r}])\n"
         "figure = ranking(sorted(found.probabilities.items(), key=lambda one: -one[1]), 'probability')\nfigure.plot\n"
     )
-    return ViewResult({"classes": figure}, python, {"label": found.label, "probability": found.probability})
+    return ViewResult({"classes": figure}, python, {"label": classification.label, "probability": classification.probability})
 
 
 def usable(library: RunLibrary) -> Usable:

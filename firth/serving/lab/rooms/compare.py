@@ -32,16 +32,16 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         "gain": request.number("gain", float, 1.0, least=0, most=100),
         "seed": request.number("seed", int, 0, least=0),
     }
-    found: dict[str, Flow] = {}
+    flows: dict[str, Flow] = {}
     for n, kind in enumerate(kinds := model_kinds()):
         progress(f"gradient of the {kind}", n, len(kinds))
-        found |= compare_flow([kind], **given)
+        flows |= compare_flow([kind], **given)
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
     python = (
         "from firth.inspection.gradient_flow import compare_flow, flows_figure\n\n"
         f"figure = flows_figure(compare_flow({settings}))\nfigure.plot\n"
     )
-    return ViewResult({"flow": flows_figure(found)}, python)
+    return ViewResult({"flow": flows_figure(flows)}, python)
 
 
 def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

@@ -33,7 +33,7 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
             raise ConfigError(f'"{setting[:60]}" is not a setting; write it as model.depth=6')
     assignments = [f"--{setting.lstrip('-')}" for setting in settings]
     progress(f"counting {name}", 0, 1)
-    found = describe(described, assignments, progress)
+    description = describe(described, assignments, progress)
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
         "from firth.experiments.describe import describe\n"
@@ -43,9 +43,14 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "figure = parameters(found.of.parts)\n"
         "figure.plot\n"
     )
-    facts = {"summary": found.summary, "differs": found.differs, "parameters": found.parameters, "matrices": found.of.matrices}
+    facts = {
+        "summary": description.summary,
+        "differs": description.differs,
+        "parameters": description.parameters,
+        "matrices": description.of.matrices,
+    }
     headings = {"parameters": "Where the parameters are"}
-    return ViewResult({"parameters": parameters(found.of.parts)}, python, facts, totals(found), headings)
+    return ViewResult({"parameters": parameters(description.of.parts)}, python, facts, totals(description), headings)
 
 
 def _resolve(name: str, library: RunLibrary) -> str:
@@ -63,23 +68,28 @@ def _resolve(name: str, library: RunLibrary) -> str:
     )
 
 
-def totals(found: Description) -> Table:
-    of = found.of
-    besides = f"plus {found.left_out:,} in norms and biases, not counted" if found.left_out else ""
-    keys = f"attending to {found.context:,} tokens" if found.context and of.flops_per_key else ""
-    batch = f"float32, AdamW, a batch of {found.tokens:,} tokens"
+def totals(description: Description) -> Table:
+    of = description.of
+    besides = f"plus {description.left_out:,} in norms and biases, not counted" if description.left_out else ""
+    keys = f"attending to {description.context:,} tokens" if description.context and of.flops_per_key else ""
+    batch = f"float32, AdamW, a batch of {description.tokens:,} tokens"
     kept = f"; {in_bytes(of.state_per_token)} of cache per token" if of.state_per_token else ""
     kept += f"; {in_bytes(of.state)} of state" if of.state else ""
     rows = [
-        ("parameters", short(found.parameters), f"{found.parameters:,}", besides),
+        ("parameters", short(description.parameters), f"{description.parameters:,}", besides),
         ("matrices", short(of.matrices), f"{of.matrices:,}", f"with {of.weights:,} weights"),
-        ("FLOPs per token, inference", short(found.flops_per_token), f"{found.flops_per_token:,}", keys),
-        ("FLOPs per token, training", short(found.training_flops_per_token), f"{found.training_flops_per_token:,}", keys),
-        ("memory, training", in_bytes(found.training_bytes), f"{found.training_bytes:,}", batch),
+        ("FLOPs per token, inference", short(description.flops_per_token), f"{description.flops_per_token:,}", keys),
+        (
+            "FLOPs per token, training",
+            short(description.training_flops_per_token),
+            f"{description.training_flops_per_token:,}",
+            keys,
+        ),
+        ("memory, training", in_bytes(description.training_bytes), f"{description.training_bytes:,}", batch),
         (
             "memory, inference",
-            in_bytes(found.inference_bytes),
-            f"{found.inference_bytes:,}",
+            in_bytes(description.inference_bytes),
+            f"{description.inference_bytes:,}",
             f"float32, one text{kept}",
         ),
     ]

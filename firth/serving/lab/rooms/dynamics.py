@@ -82,10 +82,10 @@ def _spectrum(matrix: Matrix) -> str:
 def _usual(name: PresetName) -> dict[str, object]:
     """The settings with which a preset comes, by control."""
     usual = PRESETS[name]
-    found: dict[str, object] = {"n": usual.n, "d": usual.d, "p": usual.p, "q": 1.0}
+    settings: dict[str, object] = {"n": usual.n, "d": usual.d, "p": usual.p, "q": 1.0}
     for letter, matrix in (("P", usual.P), ("Q", usual.Q)):
-        found |= {letter: matrix.kind, f"{letter}_rank": matrix.rank, f"{letter}_eigenvalues": _spectrum(matrix)}
-    return found
+        settings |= {letter: matrix.kind, f"{letter}_rank": matrix.rank, f"{letter}_eigenvalues": _spectrum(matrix)}
+    return settings
 
 
 class _Report(NamedTuple):
@@ -155,8 +155,8 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         raise ConfigError("the text is a single token, and distances need at least two; write more words")
     if len(sets[0]) > MOST_TOKENS:
         raise ConfigError(f"the text has {len(sets[0]):,} tokens; this view compares at most {MOST_TOKENS:,}. Shorten the text.")
-    found = curves(sets)
-    figure = over_depth({name: found})
+    statistics = curves(sets)
+    figure = over_depth({name: statistics})
     python = (
         "import firth\n"
         "from firth.figures.dynamics import over_depth\n"
@@ -168,7 +168,7 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         f"figure = over_depth({{{name!r}: curves(layers)}})\n"
         "figure.plot\n"
     )
-    return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0]), "caption": found.summary()})
+    return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0]), "caption": statistics.summary()})
 
 
 def usable(library: RunLibrary) -> Usable:

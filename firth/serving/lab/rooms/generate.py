@@ -36,14 +36,14 @@ def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progres
     with library.using(run, progress) as loaded:
         model = loaded.expect(LanguageModelRun)
         progress("computing", 0, 1)
-        found = next_token(model, prompt, written, _config(request, model), top)
+        step = next_token(model, prompt, written, _config(request, model), top)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(request)}, top={top})"
     python = (
         "import firth\nfrom firth.tasks.abilities.stepwise_generation import next_token\n\n"
         f"model = firth.load({str(library.path(run))!r})\n"
         f"found = {call}\nprint(found.text)\nfigure = found.figure()\nfigure.plot\n"
     )
-    return ViewResult({"next": found.figure()}, python, _facts(found), headings={"next": "The next token"})
+    return ViewResult({"next": step.figure()}, python, _facts(step), headings={"next": "The next token"})
 
 
 def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -73,11 +73,11 @@ def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         model = loaded.expect(LanguageModelRun)
         text = prompt + next_token(model, prompt, written, _config(request, model), 1).text
         progress("computing", 0, 1)
-        found = model.states(text)
-        names = [level.name for level in found.levels]
+        states = model.states(text)
+        names = [level.name for level in states.levels]
         level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
-        gates = list(found.levels[level].gates())
-        figure = found.figure(level, gate, units)
+        gates = list(states.levels[level].gates())
+        figure = states.figure(level, gate, units)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\nstates = model.states({text!r})\n"
         f"figure = states.figure({level}, {gate!r}, {units})\nfigure.plot\n"
@@ -120,20 +120,20 @@ def state_choices(layers: Sequence[str], gates: Sequence[str]) -> dict[str, obje
     return {"choices": {"level": levels, "gate": [one.json() for one in choices(gates, {STATE: "hidden state h"})]}}
 
 
-def _facts(found: Next) -> dict[str, object]:
+def _facts(step: Next) -> dict[str, object]:
     return {
         "written": [
             {"piece": piece, "token": token, "probability": probability}
-            for piece, token, probability in zip(found.pieces, found.tokens, found.probabilities, strict=True)
+            for piece, token, probability in zip(step.pieces, step.tokens, step.probabilities, strict=True)
         ],
-        "text": found.text,
+        "text": step.text,
         "candidates": [
-            {"id": one.id, "token": one.token, "probability": one.probability, "share": one.share} for one in found.candidates
+            {"id": one.id, "token": one.token, "probability": one.probability, "share": one.share} for one in step.candidates
         ],
-        "drawn": {"id": found.drawn.id, "token": found.drawn.token, "share": found.drawn.share},
-        "entropy": found.entropy,
-        "sampling_entropy": found.sampling_entropy,
-        "ended": found.ended,
+        "drawn": {"id": step.drawn.id, "token": step.drawn.token, "share": step.drawn.share},
+        "entropy": step.entropy,
+        "sampling_entropy": step.sampling_entropy,
+        "ended": step.ended,
     }
 
 

@@ -22,10 +22,10 @@ def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -
     top = request.number("top", int, 5, least=1, most=20)
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
-        found = model.predictions(text, top=top)
+        predictions = model.predictions(text, top=top)
     python = _opened(library, run) + f"found = model.predictions({text!r}, top={top})\nfigure = found.figure()\nfigure.plot\n"
-    facts = {"tokens": len(found.tokens), "perplexity": found.perplexity, "next": found.next}
-    return ViewResult({"predictions": found.figure()}, python, facts)
+    facts = {"tokens": len(predictions.tokens), "perplexity": predictions.perplexity, "next": predictions.next}
+    return ViewResult({"predictions": predictions.figure()}, python, facts)
 
 
 def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -34,15 +34,15 @@ def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
     units = request.number("units", int, 32, least=1, most=256)
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
-        found = model.states(text)
-    names = [level.name for level in found.levels]
+        states = model.states(text)
+    names = [level.name for level in states.levels]
     level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
-    gates = list(found.levels[level].gates())
+    gates = list(states.levels[level].gates())
     gate = gate if gate in gates else STATE  # a gate of the run chosen before
     lines = f"states = model.states({text!r})\nfigure = states.figure({level}, {gate!r}, {units})\nfigure.plot\n"
     python = _opened(library, run) + lines
     facts = state_choices(names, gates) | {"level": level, "gate": gate}
-    return ViewResult({"states": found.figure(level, gate, units)}, python, facts)
+    return ViewResult({"states": states.figure(level, gate, units)}, python, facts)
 
 
 def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -50,18 +50,18 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     run, text = request.text("run"), request.text("text")
     with library.using(run, progress) as model:
         progress("computing gradients", 0, 1)
-        found, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
-    figures = {"flow": found.figure()}
+        flow, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
+    figures = {"flow": flow.figure()}
     lines = [f"flow = model.flow({text!r})", 'figures = {"flow": flow.figure()}']
     if clip:
-        figures["clipped"] = found.clipped(clip).figure()
+        figures["clipped"] = flow.clipped(clip).figure()
         lines.append(f'figures["clipped"] = flow.clipped({clip!r}).figure()')
     python = _opened(library, run) + "\n".join([*lines, ""])
     headings = {
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
     }
-    return ViewResult(figures, python, {"gradient": found.gradient, "clip": clip or None}, headings=headings)
+    return ViewResult(figures, python, {"gradient": flow.gradient, "clip": clip or None}, headings=headings)
 
 
 def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -74,11 +74,11 @@ def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
         raise ConfigError(f"there are {len(sentences)} sentences; expected 2 to {MOST_SENTENCES}, one per line")
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
-        found = model.senses(word, sentences)
+        occurrences = model.senses(word, sentences)
     python = _opened(library, run) + (
         f"found = model.senses({word!r}, {sentences!r})\nprint(found.text())\nfigure = found.figure()\nfigure.plot\n"
     )
-    return ViewResult({"senses": found.figure()}, python, {"depth": len(found.layers) - 1})
+    return ViewResult({"senses": occurrences.figure()}, python, {"depth": len(occurrences.layers) - 1})
 
 
 def _opened(library: RunLibrary, run: str) -> str:

@@ -49,13 +49,13 @@ def ranking(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     documents = request.choice("documents", (SHIPPED, *library.corpora), SHIPPED)
     with _index(documents, request, library, progress) as (index, note), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a method that knows no word of the query is shown with no documents
-        found = _searched(index, query, top)
+        hits_of = _searched(index, query, top)
     methods = [
-        {"name": name, "label": _LABELS[name], "hits": [_shown(hit, query) for hit in hits]} for name, hits in found.items()
+        {"name": name, "label": _LABELS[name], "hits": [_shown(hit, query) for hit in hits]} for name, hits in hits_of.items()
     ]
     rows = [
         (_LABELS[name], str(n), f"{hit.score:.4f}", hit.document.name, _cut(hit.document.text))
-        for name, hits in found.items()
+        for name, hits in hits_of.items()
         for n, hit in enumerate(hits, start=1)
     ]
     python = (
@@ -127,13 +127,13 @@ def _built(documents: Sequence[Document], vectors: WordVectors | None, run: Run[
 
 def _searched(index: Index, query: str, top: int) -> dict[MethodName, list[Hit]]:
     """By each method; a run that cannot read the query finds nothing."""
-    found: dict[MethodName, list[Hit]] = {}
+    hits_of: dict[MethodName, list[Hit]] = {}
     for name, method in index.methods.items():
         try:
-            found |= Index(index.documents, {name: method}).search(query, top)
+            hits_of |= Index(index.documents, {name: method}).search(query, top)
         except DataError:
-            found[name] = []
-    return found
+            hits_of[name] = []
+    return hits_of
 
 
 def _documents(name: str) -> list[Document]:
@@ -151,10 +151,10 @@ def _shown(hit: Hit, query: str) -> dict[str, Any]:
     asked, text = set(words_of(query)), _cut(hit.document.text)
     parts: list[dict[str, object]] = []
     end = 0
-    for found in _WORD.finditer(text):
-        if found.group().lower() in asked:
-            parts += [{"text": text[end : found.start()], "mark": False}, {"text": found.group(), "mark": True}]
-            end = found.end()
+    for match in _WORD.finditer(text):
+        if match.group().lower() in asked:
+            parts += [{"text": text[end : match.start()], "mark": False}, {"text": match.group(), "mark": True}]
+            end = match.end()
     parts.append({"text": text[end:], "mark": False})
     return {"document": hit.document.name, "score": hit.score, "parts": [part for part in parts if part["text"]]}
 

@@ -23,12 +23,12 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         raise DataError(f"there are {len(sentences)} sentences; write 1 to {MOST_SENTENCES}, one per line")
     with library.using(run, progress) as model:
         progress("tagging", 0, 1)
-        found = model.expect(TAG).tag(sentences)
+        tagged = model.expect(TAG).tag(sentences)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"for one in model.tag({sentences!r}):\n    print(list(zip(one.words, one.tags, one.probabilities)))\n"
     )
-    words = [list(zip(one.words, one.tags, one.probabilities, strict=True)) for one in found]
+    words = [list(zip(one.words, one.tags, one.probabilities, strict=True)) for one in tagged]
     facts = [[{"word": word, "tag": tag, "probability": p} for word, tag, p in one] for one in words]
     rows = [(f"{n}", word, tag, f"{p:.4f}") for n, one in enumerate(words, start=1) for word, tag, p in one]
     return ViewResult({}, python, {"sentences": facts}, Table(("sentence", "word", "tag", "probability"), rows))

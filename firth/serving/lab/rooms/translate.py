@@ -31,7 +31,7 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
     with library.using(run, progress) as model:
         _refuse_long(model, text)
         progress("translating", 0, 1)
-        (found,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
+        (candidates,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
         f"(found,) = model.translations([{text!r}], model.decoding({given!r}))\n"
@@ -39,10 +39,11 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
     )
     rows = [
         (f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "no, cut off")
-        for n, one in enumerate(found, start=1)
+        for n, one in enumerate(candidates, start=1)
     ]
     facts = [
-        {"text": one.text, "score": one.score, "log_probability": one.log_probability, "finished": one.finished} for one in found
+        {"text": one.text, "score": one.score, "log_probability": one.log_probability, "finished": one.finished}
+        for one in candidates
     ]
     return ViewResult({}, python, {"found": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
 
@@ -71,10 +72,10 @@ def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
     with library.using(run, progress) as model:
         _refuse_long(model, text, target)
         progress("aligning", 0, 1)
-        found = model.expect(TRANSLATE).align(text, target)
-    name = name or next(iter(found.weights))
-    if name not in found.weights:
-        raise ConfigError(f'this run has no alignment "{name}".{did_you_mean(name, found.weights)}')
+        alignment = model.expect(TRANSLATE).align(text, target)
+    name = name or next(iter(alignment.weights))
+    if name not in alignment.weights:
+        raise ConfigError(f'this run has no alignment "{name}".{did_you_mean(name, alignment.weights)}')
     python = (
         "from dataclasses import replace\n\nimport firth\n\n"
         f"model = firth.load({str(library.path(run))!r})\n"
@@ -82,8 +83,8 @@ def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
         f"figure = replace(aligned, weights={{{name!r}: aligned.weights[{name!r}]}}).figure()\n"
         "figure.plot\n"
     )
-    figure = replace(found, weights={name: found.weights[name]}).figure()
-    return ViewResult({"alignment": figure}, python, {"maps": [one.json() for one in named(found.weights)], "map": name})
+    figure = replace(alignment, weights={name: alignment.weights[name]}).figure()
+    return ViewResult({"alignment": figure}, python, {"maps": [one.json() for one in named(alignment.weights)], "map": name})
 
 
 def _settings(request: ViewRequest, narrowest: int = 1) -> dict[str, int | float | None]:

@@ -44,9 +44,9 @@ _LATEST: WeakKeyDictionary[LoadedRun, tuple[_WalkInputs, Walked]] = WeakKeyDicti
 def whole(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """Every stage with the tokens that pass it, and the distribution over the next token."""
     with library.using(request.text("run"), progress) as run:
-        found = _walked(request, run, progress)
-        stages = [stage_json(stage) for stage in found.walk.stages]
-        facts = {"ids": list(found.ids), "tokens": list(found.tokens), "stages": stages, "next": _next(request, run, found)}
+        walked = _walked(request, run, progress)
+        stages = [stage_json(stage) for stage in walked.walk.stages]
+        facts = {"ids": list(walked.ids), "tokens": list(walked.tokens), "stages": stages, "next": _next(request, run, walked)}
     return ViewResult({}, _python(request, library), facts)
 
 
@@ -63,8 +63,8 @@ def stage(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     start = request.number("from", int, 0, least=0)
     with library.using(request.text("run"), progress) as run:
         one = _walked(request, run, progress).walk.stage(number)
-        found = [matrix_json(matrix, start) for matrix in one.matrices(min(head, max(0, one.heads - 1)))]
-    facts = {"stage": number, "name": one.name, "heads": one.heads, "matrices": found}
+        matrices = [matrix_json(matrix, start) for matrix in one.matrices(min(head, max(0, one.heads - 1)))]
+    facts = {"stage": number, "name": one.name, "heads": one.heads, "matrices": matrices}
     return ViewResult({}, _python(request, library, f".stages[{number}].matrices({head})"), facts)
 
 
@@ -115,7 +115,7 @@ def _ids(given: str) -> Sequence[int] | None:
         raise ConfigError(f'ids is "{given[:60]}"; expected token ids separated by commas') from None
 
 
-def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]:
+def _next(request: ViewRequest, run: LoadedRun, walked: Walked) -> dict[str, Any]:
     config = run.decoding(
         {
             "temperature": request.number("temperature", float, 1.0, least=0, most=10),
@@ -123,12 +123,12 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
             "seed": request.number("seed", int, 0, least=0),
         }
     )
-    logits_1V = found.walk.logits_TV[-1:].detach().float().cpu()
+    logits_1V = walked.walk.logits_TV[-1:].detach().float().cpu()
     p_V = logits_1V[0].softmax(-1)
-    if found.ids:
-        logits_1V = penalised(logits_1V, config, torch.tensor([found.ids]))
+    if walked.ids:
+        logits_1V = penalised(logits_1V, config, torch.tensor([walked.ids]))
     share_V = probabilities(logits_1V, config)[0]
-    drawn = int(pick(logits_1V, config, torch.from_numpy(Draws(config.seed, 0).of(found.written, 1))))
+    drawn = int(pick(logits_1V, config, torch.from_numpy(Draws(config.seed, 0).of(walked.written, 1))))
     ends = _ends(run)
     chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
 
@@ -145,7 +145,7 @@ def _next(request: ViewRequest, run: LoadedRun, found: Walked) -> dict[str, Any]
         "candidates": [candidate(id) for id in chosen],
         "drawn": candidate(drawn),
         "entropy": float(torch.special.entr(share_V).sum() / torch.log(torch.tensor(2.0))),
-        "ended": bool(found.ids) and found.ids[-1] in ends,
+        "ended": bool(walked.ids) and walked.ids[-1] in ends,
     }
 
 

@@ -43,7 +43,7 @@ def neighbours(request: ViewRequest, library: RunLibrary, progress: Progress) ->
     name, top = request.text("vectors"), request.number("top", int, 10, least=1, most=100)
     vectors = library.word_vectors(name)
     word = _one(request.text("word", "") or _starting_words(vectors.words, 1)[0])
-    found = vectors.most_similar(word, topn=top)
+    neighbors = vectors.most_similar(word, topn=top)
     python = (
         "import firth\n"
         "from firth.figures.ranking import ranking\n\n"
@@ -52,7 +52,7 @@ def neighbours(request: ViewRequest, library: RunLibrary, progress: Progress) ->
         "figure.plot\n"
     )
     return ViewResult(
-        {"neighbours": ranking(found, "cosine")}, python, {"word": word}, headings={"neighbours": f"Nearest to {word}"}
+        {"neighbours": ranking(neighbors, "cosine")}, python, {"word": word}, headings={"neighbours": f"Nearest to {word}"}
     )
 
 
@@ -64,7 +64,7 @@ def analogy(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     given = request.text("sum", "") or _starting_sum(vectors)
     plus, minus = expression(given, vectors)
     measure = "cosine" if method == "add" else _METHODS[method]
-    found = vectors.most_similar(plus, minus, top, method)
+    neighbors = vectors.most_similar(plus, minus, top, method)
     python = (
         "import firth\n"
         "from firth.figures.ranking import ranking\n\n"
@@ -73,8 +73,8 @@ def analogy(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         f"figure = ranking(found, {measure!r})\n"
         "figure.plot\n"
     )
-    facts = {"sum": given, "plus": plus, "minus": minus, "first": found[0][0] if found else None}
-    return ViewResult({"analogy": ranking(found, measure)}, python, facts)
+    facts = {"sum": given, "plus": plus, "minus": minus, "first": neighbors[0][0] if neighbors else None}
+    return ViewResult({"analogy": ranking(neighbors, measure)}, python, facts)
 
 
 def similarity(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -133,9 +133,9 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     text = encoded(corpus, lower=lower, progress=progress)
     progress("searching for the words", 1, 1)
     words = words or _starting_words(text.vocabulary.words, 2)
-    found = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
-    both = shared_collocates(found)
-    figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}
+    by_word = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
+    both = shared_collocates(by_word)
+    figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in by_word}
     python = (
         "from firth.figures.ranking import ranking\n"
         "from firth.vectors.contexts import word_contexts\n"
@@ -147,12 +147,12 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         "    for line in one.lines:\n"
         '        print(" ".join(line.left), one.word, " ".join(line.right), sep=" | ")\n'
     )
-    facts = {"words": [{"word": one.word, "count": one.count} for one in found], "shared": sorted(both)}
-    return ViewResult(figures, python, facts, _concordance(found))
+    facts = {"words": [{"word": one.word, "count": one.count} for one in by_word], "shared": sorted(both)}
+    return ViewResult(figures, python, facts, _concordance(by_word))
 
 
-def _concordance(found: Sequence[WordContexts]) -> Table:
-    rows = [(" ".join(line.left)[-_SIDE:], one.word, " ".join(line.right)[:_SIDE]) for one in found for line in one.lines]
+def _concordance(by_word: Sequence[WordContexts]) -> Table:
+    rows = [(" ".join(line.left)[-_SIDE:], one.word, " ".join(line.right)[:_SIDE]) for one in by_word for line in one.lines]
     return Table(("left", "word", "right"), rows)
 
 
