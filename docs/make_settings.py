@@ -1,6 +1,6 @@
-"""Writes the tables of settings in docs/recipes.md from the config classes, the table of abilities in docs/concepts.md, and
-firth/decoding/keywords.py, the type of the keyword arguments that are settings of [decoding]. The comment on a field is the
-meaning of the setting.
+"""Writes the tables of settings in docs/recipes.md from the config classes, the table of abilities in docs/concepts.md,
+firth/decoding/keywords.py, the type of the keyword arguments that are settings of [decoding], and the files in docs/own-ideas.md,
+which are those of tests/ideas. The comment on a field is the meaning of the setting.
 
 python docs/make_settings.py [PAGE]
 """
@@ -40,6 +40,10 @@ from firth.training.config import TrainingConfig
 KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
 PAGE = Path(__file__).resolve().parent / "recipes.md"
 CONCEPTS = PAGE.with_name("concepts.md")
+
+
+OWN_IDEAS = PAGE.with_name("own-ideas.md")
+EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
 MODELS: tuple[type, ...] = get_args(ModelConfig)
@@ -410,7 +414,17 @@ def abilities_table() -> str:
     return f"\n{_markdown(headings, rows)}\n\n"
 
 
+# The page on ideas of one's own
+
+
+def with_examples(page: str) -> str:
+    """The page with the files of tests/ideas in its fences of their names."""
+    fence = re.compile(r'(```python title="(.+?)"\n).*?```', re.DOTALL)
+    return fence.sub(lambda one: one[1] + (EXAMPLES / one[2]).read_text(encoding="utf-8") + "```", page)
+
+
 if __name__ == "__main__":
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
+    OWN_IDEAS.write_text(with_examples(OWN_IDEAS.read_text(encoding="utf-8")), encoding="utf-8")
     KEYWORDS.write_text(keywords(), encoding="utf-8")

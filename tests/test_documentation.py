@@ -1,7 +1,8 @@
 """README and docs run: their sh, console and python fences, in order, in one folder per file.
 
-A fence right after `<!-- not run: reason -->` is left out. In a console fence, what follows "$ " is run and the rest is
-its output; right after `<!-- known answer -->`, it must be exactly what the commands print.
+A fence with a title is a file, saved in that folder. A fence right after `<!-- not run: reason -->` is left out. In a
+console fence, what follows "$ " is run and the rest is its output; right after `<!-- known answer -->`, it must be
+exactly what the commands print.
 Variables and the folder last from one fence to the next, and so do Python names.
 `make test` follows README with trainings cut to a few steps, `make test-all` every page to the letter.
 """
@@ -24,7 +25,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PAGES = [path for path in (CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))) if path.is_file()]
 RUN = ("sh", "console", "python")
 OTHER_NAMES = {"bash": "sh", "shell": "sh", "zsh": "sh", "py": "python", "python3": "python", "pycon": "python"}
-_FENCE = re.compile(r"^(?P<indent> *)(?P<mark>```+|~~~+)\s*(?P<language>[\w-]*)")
+_FENCE = re.compile(r"^(?P<indent> *)(?P<mark>```+|~~~+)\s*(?P<language>[\w-]*)(?: title=\"(?P<title>[^\"]+)\")?")
 _EXEMPT = re.compile(r"<!--\s*not run\b:?\s*(?P<reason>.*?)\s*-->\s*$")
 
 
@@ -34,6 +35,7 @@ class Fence:
     code: str
     line: int  # of its first line of code, counted from 1
     known: bool = False  # the output that it shows is a known answer
+    title: str | None = None  # of a file to be saved instead
 
 
 def fences(text: str) -> list[Fence]:
@@ -50,7 +52,8 @@ def fences(text: str) -> list[Fence]:
         assert language not in OTHER_NAMES, f"line {at + 1}: call this fence {OTHER_NAMES[language]}, so that it is run"
         if language in RUN and not _exempt(lines, at):
             code = "\n".join(line.removeprefix(indent) for line in lines[at + 1 : end])
-            found.append(Fence(language, code + "\n", at + 2, at > 0 and lines[at - 1] == "<!-- known answer -->"))
+            known = at > 0 and lines[at - 1] == "<!-- known answer -->"
+            found.append(Fence(language, code + "\n", at + 2, known, opening["title"]))
         at = end + 1
     return found
 
@@ -81,7 +84,9 @@ class Reader:
     def follow_text(self, text: str, path: Path) -> None:
         for fence in fences(text):
             where = f"{path.name}:{fence.line}"
-            if fence.language == "python":
+            if fence.title is not None:
+                (self.folder / fence.title).write_text(fence.code, encoding="utf-8")
+            elif fence.language == "python":
                 self._python(fence.code, where)
             else:
                 out = self._shell(fence.code if fence.language == "sh" else _typed(fence.code), where)

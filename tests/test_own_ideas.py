@@ -233,6 +233,12 @@ def test_a_filter_leaves_as_it_came(use: Any) -> None:
     assert hash(DecodingConfig()) == hash(DecodingConfig())
 
 
+def test_help_lists_the_options_of_an_own_filter() -> None:
+    listed = run_(sys.executable, "-m", "firth", "generate", "--help", f"--use={FILES / 'sampling.py'}")
+    assert "--top-a" in listed.stdout, listed.stderr
+
+
+@pytest.mark.long
 def test_the_command_line_knows_what_use_names(tmp_path: Path) -> None:
     """In a new process: the options of the verbs follow from the ideas."""
     files = [f"--use={FILES / name}.py" for name in ("sampling", "cell")]
@@ -248,7 +254,6 @@ def test_the_command_line_knows_what_use_names(tmp_path: Path) -> None:
     assert trained.returncode == 0, trained.stderr
     written = run_(*firth_, "generate", str(tmp_path / "run"), "the", "--tokens", "3", "--top-a", "0.5", "--json", *files)
     assert written.returncode == 0, written.stderr
-    assert "--top-a" in run_(*firth_, *files, "generate", "--help").stdout
     refused = run_(*firth_, "generate", str(tmp_path / "run"), "the")
     assert (refused.returncode, refused.stderr) == (
         2,
@@ -257,5 +262,32 @@ def test_the_command_line_knows_what_use_names(tmp_path: Path) -> None:
     assert run_(*firth_, "recipes", "--use").stderr == "firth: --use needs a file. Write --use FILE.\n"
 
 
-def run_(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.mark.long
+def test_an_installed_package_offers_its_ideas(tmp_path: Path) -> None:
+    """In a new process: a package with an entry point, installed without the network."""
+    package, site = tmp_path / "package", tmp_path / "site"
+    package.mkdir()
+    shutil.copy(FILES / "cell.py", package / "firth_mgu.py")
+    (package / "pyproject.toml").write_text(
+        '[project]\nname = "firth-mgu"\nversion = "0.1"\n[tool.setuptools]\npy-modules = ["firth_mgu"]\n'
+        '[project.entry-points."firth.ideas"]\nmgu = "firth_mgu"\n',
+        encoding="utf-8",
+    )
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    installed = run_(*pip, "--disable-pip-version-check", "--target", str(site), str(package))
+    assert installed.returncode == 0, installed.stderr
+    program = """
+import sys, firth
+settings = {"model": {"kind": "mgu"}, "data": {"text": "the list is empty."}, "training": {"steps": 1, "context": 8}}
+run = firth.train("hello", out=sys.argv[1], **settings)
+print(run.recipe.ideas, run.generate("the", tokens=3, seed=0) != "")
+"""
+    there = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    trained = run_(sys.executable, "-c", program, str(tmp_path / "run"), env=there)
+    assert (trained.returncode, trained.stdout) == (0, "('firth-mgu 0.1',) True\n"), trained.stderr
+    missing = run_(sys.executable, "-m", "firth", "generate", str(tmp_path / "run"), "the")
+    assert missing.stderr == "firth: this needs the ideas of the package firth-mgu 0.1, which is not installed. Install it.\n"
+
+
+def run_(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)

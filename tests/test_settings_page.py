@@ -59,6 +59,14 @@ def test_the_keywords_of_decoding_are_up_to_date(maker: ModuleType) -> None:
     assert maker.KEYWORDS.read_text(encoding="utf-8") == maker.keywords(), "run python docs/make_settings.py"
 
 
+def test_the_page_on_own_ideas_shows_every_file(maker: ModuleType) -> None:
+    page = maker.OWN_IDEAS.read_text(encoding="utf-8")
+    assert page == maker.with_examples(page), "run python docs/make_settings.py"
+    files = {path.name: path.read_text(encoding="utf-8") for path in maker.EXAMPLES.glob("*.py")}
+    assert set(re.findall(r'title="(.+?)"', page)) == set(files)
+    assert {name: len(text.splitlines()) for name, text in files.items() if len(text.splitlines()) > 25} == {}
+
+
 def test_every_setting_has_a_meaning(maker: ModuleType) -> None:
     classes = maker.config_classes()
     assert {TrainingConfig, Expected, RecurrentConfig} <= set(classes)
