@@ -36,6 +36,7 @@ from firth.tasks.task import SPECIAL, AnyTask
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
 from firth.training.config import TrainingConfig
+from firth.training.metric import METRICS
 
 KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
 PAGE = Path(__file__).resolve().parent / "recipes.md"
@@ -104,6 +105,7 @@ def settings_page() -> str:
     """The generated part of the page."""
     parts = [_recipe(), *_data(), *_plain("tokenizer"), *_model(), *_objective()]
     parts += [part for table in ("training", "decoding", "expected") for part in _plain(table)]
+    parts += _metrics()
     return "\n" + "\n\n".join(map(_wrapped, parts)) + "\n\n"
 
 
@@ -394,6 +396,18 @@ def _objective() -> Iterator[str]:
                 + "; ".join(f"`{setting}` ({_escaped(why)})" for setting, why in task.unsupported.items())
                 + "."
             )
+
+
+def _metrics() -> Iterator[str]:
+    yield "## Metrics"
+    yield "What the metrics are that `expected.metric` and `training.select` name:"
+    yield _markdown(
+        ("metric", "what it is", "equation", "better"),
+        [
+            (_code(one.kind), one.about, f"${one.latex}$" if one.latex else "", "higher" if one.higher else "lower")
+            for one in METRICS
+        ],
+    )
 
 
 def _facts(task: type[AnyTask]) -> tuple[tuple[str, ...], ...]:

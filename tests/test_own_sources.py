@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from shell import Firth
 from tiny_runs import assert_identical, outcome, stopping_at
 
 import firth
@@ -13,13 +16,17 @@ from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import Table, merged
 from firth.errors import ConfigError, DataError, Interrupted
+from firth.evaluation.metrics import flat
+from firth.evaluation.translation import measures
 from firth.ideas import Origin
+from firth.tasks import TASKS
 from firth.text import DataConfig, PairsConfig
 from firth.text.data.sentence_pairs import PairReader
 from firth.text.data_set import DATA_SETS, DataSet, Holds
 from firth.text.datasets import download
 from firth.text.readers.corpus import find, scan
 from firth.text.readers.reader import READERS
+from firth.training.metric import METRICS
 
 FILES = Path(__file__).parent / "ideas"
 FILM = "".join(f"{n}\n00:00:{n:02},000 --> 00:00:{n + 1:02},000\nLine {n} of the film.\n\n" for n in range(1, 60))
@@ -107,6 +114,10 @@ def test_a_data_set_is_made_once_trained_on_and_remembered(tmp_path: Path, use: 
     assert firth.load(run, "cpu").evaluate(progress=False)["split"] == "test"
 
 
+def labelled(draw: Random) -> Table:
+    return {"text": (word := "".join(draw.choices("abcd", k=6))), "label": "ab"[word < "c"]}
+
+
 RECORDS: dict[Holds, tuple[Table, Any]] = {
     "sentence pairs": (
         {"model": {"family": "seq2seq", "kind": "gru", "width": 8}, "training": {"batch_tokens": 100}},
@@ -114,7 +125,7 @@ RECORDS: dict[Holds, tuple[Table, Any]] = {
     ),
     "labelled texts": (
         {"model": {"family": "encoder", "kind": "gru", "width": 8}},
-        lambda draw: {"text": (word := "".join(draw.choices("abcd", k=6))), "label": "ab"[word < "c"]},
+        labelled,
     ),
     "tagged words": (
         {"model": {"family": "encoder", "kind": "gru", "width": 8}, "objective": {"kind": "tagging"}},
@@ -160,3 +171,53 @@ def test_own_data_sets_are_listed(use: Any, capsys: pytest.CaptureFixture[str]) 
     list_()
     listed = capsys.readouterr().out
     assert "made     balanced brackets of two kinds\n" + " " * 36 + "running text; from dataset.py\n" in listed
+
+
+def test_a_metric_of_labels_is_measured_selects_and_is_remembered(tmp_path: Path, use: Any, firth: Firth) -> None:
+    use(FILES / "metric.py")
+    data = tmp_path / "words.jsonl"
+    draw = Random(0)
+    data.write_text("".join(json.dumps(labelled(draw)) + "\n" for _ in range(60)), encoding="utf-8")
+    settings = {
+        "data": {"path": str(data)},
+        "model": {"family": "encoder", "kind": "gru", "width": 8},
+        "training": {"select": "balanced_accuracy", "evaluate_every": 2},
+        "expected": {"metric": "balanced_accuracy"},
+    }
+    assert compose(table({**settings, "training": {"evaluate_every": 2}})).resolved().ideas is not None
+    run = assert_trained_resumed_and_remembered(settings, "metric.py", tmp_path)
+    result = json.loads(firth("evaluate", str(run), "--json").out)
+    recalls = [one["recall"] for one in result["classes"]]
+    assert result["balanced_accuracy"] == pytest.approx(sum(recalls) / len(recalls))
+    assert f"balanced accuracy   {result['balanced_accuracy']:.4f}" in firth("evaluate", str(run)).out
+    with pytest.raises(ConfigError, match=r"or \"balanced_accuracy\"\. Did you mean \"balanced_accuracy\"\?"):
+        compose(table({**settings, "training": {"select": "balanced_acuracy"}}))
+    with pytest.raises(ConfigError, match=r'training\.select is "balanced_accuracy"; for next-token choose "loss"\.'):
+        compose(table({"data": {"path": "a"}, "training": {"select": "balanced_accuracy"}}))
+
+
+def test_a_metric_of_texts_measures_translations(tmp_path: Path, use: Any) -> None:
+    use(FILES / "metric.py")
+    found = measures(["a b a b", "c d"], ["a b", "c d"], [2, 2], lower=False, language=None)
+    assert flat(found)["distinct_2"] == pytest.approx(3 / 4)  # a b, b a, a b, c d
+    settings, example = RECORDS["sentence pairs"]
+    data = tmp_path / "pairs.jsonl"
+    draw = Random(0)
+    data.write_text("".join(json.dumps(example(draw)) + "\n" for _ in range(60)), encoding="utf-8")
+    select = {"data": {"path": str(data)}, "training": {"select": "distinct_2", "evaluate_every": 1}}
+    run = train_recipe(compose(table(merged(settings, select), steps=2)), tmp_path / "run")
+    assert json.loads((run.path / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])["valid"]["distinct_2"] >= 0
+
+
+def test_every_metric_of_a_task_is_described() -> None:
+    assert {name for task in TASKS for name in task.metrics} <= set(METRICS.kinds)
+    assert all(one.about for one in METRICS)
+
+
+def test_a_metric_that_is_no_number_is_refused(use: Any, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    text = (FILES / "metric.py").read_text(encoding="utf-8")
+    own.write_text(text.replace("return len(set(pairs)) / max(1, len(pairs))", "return pairs"), encoding="utf-8")
+    use(own)
+    with pytest.raises(DataError, match=r"the metric distinct_2 is \[.*\]; expected a number"):
+        measures(["a b"], ["a b"], [2], lower=False, language=None)

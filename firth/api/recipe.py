@@ -40,6 +40,7 @@ from firth.tasks.splits import Split
 from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
 from firth.text.config import DataConfig
 from firth.text.readers.corpus import origins_of_readers
+from firth.training.metric import METRICS
 
 FROM_RECIPE = "recipe:"  # training.init = "recipe:wiki8-mlm"
 
@@ -130,7 +131,8 @@ class Recipe(Tables[Any, Any]):
         filters = (FILTERS.origin(one.kind) for one in self.decoding.acting)
         data = self.data
         paths = [path for key in data.paths() if (path := getattr(data, key))] + list(getattr(data, "more", None) or ())
-        origins_in_use = (*named, *filters, *origins_of_readers(paths, data.format))
+        metrics = (self.training.select, *(() if self.expected is None else (self.expected.metric,)))
+        origins_in_use = (*named, *filters, *map(METRICS.origin, metrics), *origins_of_readers(paths, data.format))
         return tuple(sorted({str(one) for one in origins_in_use if one is not None})) or None
 
     def toml(self) -> str:

@@ -71,6 +71,7 @@ def evaluate(
 
     On several GPUs or machines: torchrun --nproc-per-node=N -m firth evaluate RUN"""
     from firth.api import load
+    from firth.evaluation.metrics import own_lines
     from firth.training.distributed import is_first
 
     if random_batches is None:
@@ -102,6 +103,8 @@ def evaluate(
         print_json(result)
         return
     print(model.task.report(result))
+    for name, value in own_lines(result):
+        print(f"{name:<20}{value}")
     if model.quantised is not None:
         print(_loss_of_quantising(result, str(model.quantised)))
 
@@ -132,12 +135,13 @@ def _quantised_result(model: Run[Any], kind: str, evaluate: Callable[[], dict[st
     import dataclasses
 
     from firth.models.quantisation import check_kind
+    from firth.training.metric import METRICS
 
     check_kind(kind)
     before = evaluate()
     model.quantise(cast("Quantisation", kind))
     after = evaluate()
-    numbers = [name for name in model.task.metrics if isinstance(after.get(name), float) and isinstance(before.get(name), float)]
+    numbers = [name for name in METRICS.kinds if isinstance(after.get(name), float) and isinstance(before.get(name), float)]
     difference = {name: after[name] - before[name] for name in numbers}
     assert model.quantised is not None
     return {**after, "quantised": dataclasses.asdict(model.quantised), "before": before, "difference": difference}

@@ -10,7 +10,7 @@ each 0 if its denominator is 0. Macro F1 is the unweighted mean of F1 over the c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.evaluation.inference import inference, with_progress
+from firth.evaluation.metrics import own_values
 from firth.models import Classifier
 from firth.progress import Progress, silent
 from firth.text.batches.examples import Examples
@@ -45,6 +46,7 @@ class Measures:
     examples: int
     classes: tuple[ClassMeasures, ...]
     confusion: tuple[tuple[int, ...], ...]  # a row per true label, a column per predicted class
+    own: dict[str, float] = field(default_factory=dict)  # metrics of one's own
 
 
 def evaluate(
@@ -101,6 +103,7 @@ def measures(
         examples=len(label_N),
         classes=classes,
         confusion=tuple(tuple(row) for row in confusion_CC.tolist()),
+        own=own_values("labels", [labels[n] for n in best_N], [labels[n] for n in label_N]),
     )
 
 

@@ -50,6 +50,7 @@ class TaggingMeasures:
     sentences: int
     tags: tuple[ClassMeasures, ...]
     spans: tuple[SpanMeasures, ...] | None
+    own: dict[str, float]  # metrics of one's own
 
 
 def evaluate(
@@ -110,6 +111,7 @@ def measures(
         sentences=len(sentences),
         tags=by_word.classes,
         spans=spans,
+        own=by_word.own,
     )
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from firth.errors import DataError
+from firth.evaluation.metrics import own_values
 from firth.evaluation.rouge import rouge
 from firth.evaluation.skills import SkillMeasures, by_skill
 from firth.text.conversation import QuestionFacts
@@ -68,6 +69,7 @@ class TranslationMeasures:
     rouge2: float | None = None
     rougeL: float | None = None
     by_skill: tuple[SkillMeasures, ...] = ()  # where the sources are questions of conversations
+    own: dict[str, float] = field(default_factory=dict)  # metrics of one's own
 
 
 def measures(
@@ -111,6 +113,7 @@ def measures(
         bleu_tokenised_signature=signature,
         buckets=tuple(_buckets(hypotheses, references, lengths, bleu)),
         tasks=tuple(_tasks(hypotheses, references, sources, bleu)),
+        own=own_values("texts", hypotheses, references),
         by_skill=() if asked is None else by_skill(asked, hypotheses, references),
         **(asdict(rouge(hypotheses, references)) if summaries else {}),
     )

@@ -22,6 +22,7 @@ from firth.errors import ConfigError, DataError, RunError, option
 from firth.evaluation.classification import LossKind, class_log_probabilities, log_probabilities, measures
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
+from firth.evaluation.metrics import flat
 from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fit
 from firth.files import write_text
 from firth.layers.cross_entropy import at_least_float32
@@ -284,7 +285,7 @@ class ClassifierRun(Run[Classifier]):
         best_N = None if decision is None else decision.decide(log_p_NC, self.labels)
         measured = measures(log_p_NC, examples.label_N, self.labels, best_N, loss)
         told = {} if decision is None else {"threshold": {"label": decision.label, "threshold": decision.threshold}}
-        return {**dataclasses.asdict(measured), "split": name, **told}
+        return {**flat(measured), "split": name, **told}
 
     def _examples(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Examples]:
         if path is not None:
@@ -296,6 +297,7 @@ class ClassifierRun(Run[Classifier]):
 
 
 class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
+    compares = "labels"
     name = "classification"
     Data = LabelledConfig
     Objective = ClassificationConfig
@@ -359,7 +361,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         assert data.valid is not None
         dtype, loss = self.recipe.training.dtype, self.recipe.objective.loss
         measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, loss=loss, progress=progress)
-        return {name: getattr(measured, name) for name in _SCALARS}
+        return {name: getattr(measured, name) for name in _SCALARS} | measured.own
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"accuracy {metrics['accuracy']:.4f}"

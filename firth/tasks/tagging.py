@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
+from firth.evaluation.metrics import flat
 from firth.evaluation.tagging import evaluate as measure
 from firth.evaluation.tagging import marks_spans, predict
 from firth.inspection.inputs import Reading
@@ -105,7 +105,7 @@ class TaggerRun(Run[Tagger]):
         name, sentences = self._sentences(path, split, progress)
         refuse_longer(sentences.length_N, self.network.context, f"sentences of {name}")
         measured = measure(self.network, sentences, self.labels, batch=AT_ONCE, progress=progress)
-        return {**dataclasses.asdict(measured), "split": name}
+        return {**flat(measured), "split": name}
 
     def _sentences(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Sentences]:
         if path is not None:
@@ -126,6 +126,7 @@ class TaggerRun(Run[Tagger]):
 
 class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     name = "tagging"
+    compares = "labels"
     Data = TaggedConfig
     Objective = TaggingConfig
     reads = "tagged words"
@@ -183,7 +184,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
         assert data.valid is not None
         dtype = self.recipe.training.dtype
         measured = measure(network, data.valid, data.labels, batch=AT_ONCE, dtype=dtype, progress=progress)
-        return {name: value for name in _SCALARS if (value := getattr(measured, name)) is not None}
+        return {name: value for name in _SCALARS if (value := getattr(measured, name)) is not None} | measured.own
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         accuracy = f"accuracy {metrics['accuracy']:.4f}"

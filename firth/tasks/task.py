@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from firth.decoding.config import CONSTRAINING, SEARCHING, DecodingConfig
-from firth.errors import ConfigError
+from firth.errors import ConfigError, did_you_mean
+from firth.evaluation.metrics import own_metrics
 from firth.models import (
     AverageConfig,
     ModelConfig,
@@ -28,6 +29,7 @@ from firth.text.data_set import Holds
 from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss
+from firth.training.metric import Compares
 
 if TYPE_CHECKING:
     from firth.figures.page import Section
@@ -108,6 +110,7 @@ class Task(ABC, Generic[C, O, D]):
     families: ClassVar[tuple[str, ...]]  # model.family of the models that can learn it
     metrics: ClassVar[tuple[str, ...]]  # that `evaluate` gives and a recipe can promise in [expected]
     selecting: ClassVar[tuple[str, ...]]  # the metrics that can choose the best weights
+    compares: ClassVar[Compares | None] = None  # what a metric of one's own gets to compare
     run_class: ClassVar[type[Run[Any]]]  # what `load` returns
     is_a: ClassVar[str]  # "a language model": completes "this run is …"
     can: ClassVar[tuple[Ability, ...]]  # what its runs can do, the main ability first
@@ -175,8 +178,10 @@ class Task(ABC, Generic[C, O, D]):
 
     def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:
         """Raise a ConfigError unless runs of this recipe are measured by `metric`."""
-        if metric not in choices:
-            raise ConfigError(f'{setting} is "{metric}"; for {self.name} choose {either(choices)}.')
+        known = (*choices, *(one.kind for one in own_metrics(self.compares)))
+        if metric not in known:
+            near = did_you_mean(metric, known, listed=False)
+            raise ConfigError(f'{setting} is "{metric}"; for {self.name} choose {either(known)}.{near}')
 
     def _check_settings(self) -> None:
         for setting, why in self.unsupported.items():

@@ -16,6 +16,7 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig
 from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError, DataError, option
+from firth.evaluation.metrics import flat
 from firth.evaluation.pairs import likelihood
 from firth.inspection.alignment import Alignment
 from firth.inspection.beam_tree import BeamTree
@@ -158,7 +159,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
         batch_tokens = self.recipe.training.batch_tokens
         measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
         written = translator.measure(pairs, config, progress)
-        return {**dataclasses.asdict(measured), **dataclasses.asdict(written), "split": name, "beam": config.beam}
+        return {**dataclasses.asdict(measured), **flat(written), "split": name, "beam": config.beam}
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         return self.evaluate(path, progress, split=split)
@@ -199,6 +200,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
 
 class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     name = "translation"
+    compares = "texts"
     Data = PairsConfig
     Objective = TranslationConfig
     reads = "sentence pairs"
@@ -266,7 +268,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         translator = Translator(network, (data.source_tokenizer, data.tokenizer), self.recipe)
         found = translator.measure(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress)
         summaries = {} if found.rougeL is None else {"rougeL": found.rougeL}
-        return {**result, "bleu": found.bleu, "exact": found.exact, **summaries, "sentences": found.sentences}
+        return {**result, "bleu": found.bleu, "exact": found.exact, **summaries, **found.own, "sentences": found.sentences}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         if metrics.get("rougeL") is not None:

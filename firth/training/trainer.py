@@ -18,6 +18,7 @@ from firth.training.distributed import StopVote, ranks
 from firth.training.folder import RunFolder
 from firth.training.log import Log, NoLog
 from firth.training.loop import Loss, Step, Training, fit
+from firth.training.metric import METRICS
 from firth.training.parallel import gathered
 from firth.training.stop import StopRequest
 
@@ -105,9 +106,9 @@ def _exhausted(training: Training, config: TrainingConfig) -> bool:
 
 
 def selection_loss(valid: dict[str, Any], select: str) -> float:
-    """The number that model selection minimises: the loss, or the negative of another metric, of which higher is better."""
+    """The number that model selection minimises: the metric, or its negative if higher is better."""
     value = float(valid[select])
-    return value if select == "loss" else -value
+    return -value if METRICS[select].higher else value
 
 
 def _note_validation(training: Training, valid: dict[str, Any] | None, select: str) -> bool:
