@@ -30,7 +30,7 @@ from firth.experiments.results import place
 from firth.models import ModelConfig
 from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
-from firth.tasks import FAMILIES, KINDS, TASKS, default_task
+from firth.tasks import FAMILIES, TASKS, default_task
 from firth.tasks.ability import ABILITIES
 from firth.tasks.task import SPECIAL, AnyTask
 from firth.text.config import DataConfig, TokenizerConfig
@@ -370,7 +370,7 @@ def _objective() -> Iterator[str]:
     yield "## `[objective]`"
     usual = ", ".join(f"{_code(_toml(default_task(family).name))} for `{family}`" for family in FAMILIES)
     said = dict.fromkeys(meanings(task.Objective)["kind"] for task in TASKS)
-    kinds = ", ".join(_code(_toml(kind)) for kind in KINDS)
+    kinds = ", ".join(_code(_toml(kind)) for kind in TASKS.kinds)
     yield _markdown(
         ("setting", "type", "default", "meaning"), [("`kind`", kinds, f"by `model.family`: {usual}", _escaped(" or ".join(said)))]
     )

@@ -14,7 +14,7 @@ from firth.interop.files.gguf_file import is_gguf
 from firth.models import Network
 from firth.models.precision import DTYPES, Precision
 from firth.models.uninitialised import Uninitialised
-from firth.tasks import task_class
+from firth.tasks import TASKS
 from firth.tasks.run import Run
 from firth.text import TokenizerConfig
 from firth.training.config import Device, TrainingConfig
@@ -27,7 +27,7 @@ _WINDOW = 1024  # tokens per window of `evaluate`, at most
 
 def recipe_of(foreign: ForeignModel) -> Recipe:
     """The recipe of an imported model: what is known about it, without data."""
-    task = task_class(foreign.family.objective)
+    task = TASKS[foreign.family.objective]
     context, pairs = getattr(foreign.model, "context", None) or _WINDOW, task.two_sides
     answers = {"tokens": _ANSWER} if foreign.tokenizer.settings.get("chat_template") else {}
     return Recipe(

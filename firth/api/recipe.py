@@ -34,7 +34,7 @@ from firth.models import (
 )
 from firth.models.config import note_kept_hidden
 from firth.shipped import recipe_path
-from firth.tasks import FAMILIES, KINDS, check, default_task, fields_of, names_of, owners, task_class, task_for
+from firth.tasks import FAMILIES, TASKS, check, default_task, fields_of, names_of, owners, task_for
 from firth.tasks.next_token import NextTokenConfig
 from firth.tasks.splits import Split
 from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
@@ -132,7 +132,8 @@ class Recipe(Tables[Any, Any]):
         data = self.data
         paths = [path for key in data.paths() if (path := getattr(data, key))] + list(getattr(data, "more", None) or ())
         metrics = (self.training.select, *(() if self.expected is None else (self.expected.metric,)))
-        origins_in_use = (*named, *filters, *map(METRICS.origin, metrics), *origins_of_readers(paths, data.format))
+        own = (TASKS.origin(self.objective.kind), *map(METRICS.origin, metrics))
+        origins_in_use = (*named, *filters, *own, *origins_of_readers(paths, data.format))
         return tuple(sorted({str(one) for one in origins_in_use if one is not None})) or None
 
     def toml(self) -> str:
@@ -230,13 +231,13 @@ def _task(table: Table) -> type[AnyTask]:
     if not isinstance(model, dict) or not isinstance(objective, dict):
         return default_task(FAMILIES[0])  # `build` refuses anything but a table
     family = model.get("family", FAMILIES[0])
-    kind = objective.get("kind", default_task(family).name if family in FAMILIES else KINDS[0])
-    if kind not in KINDS:
-        raise ConfigError(f'objective.kind is "{kind}"; choose {either(KINDS)}.')
+    kind = objective.get("kind", default_task(family).name if family in FAMILIES else TASKS.kinds[0])
+    if kind not in TASKS:
+        raise ConfigError(f'objective.kind is "{kind}"; choose {either(TASKS.kinds)}.')
     if objective and "kind" not in objective and "family" not in model:
-        raise ConfigError(f'"objective.kind" is missing; choose {either(KINDS)}.')
+        raise ConfigError(f'"objective.kind" is missing; choose {either(TASKS.kinds)}.')
     table["objective"] = {"kind": kind, **objective}
-    return task_class(kind)
+    return TASKS[kind]
 
 
 def _own_settings(name: str, table: Table, schema: type, kind: str) -> Table:
@@ -253,7 +254,7 @@ def _own_settings(name: str, table: Table, schema: type, kind: str) -> Table:
 
 
 def _default(name: str, key: str, kind: str) -> Any:
-    task = task_class(kind)
+    task = TASKS[kind]
     fields = fields_of(task.Data if name == "data" else task.Objective)
     return next(field.default for field in fields if key in (field.name, *field.metadata.get("was", ())))
 

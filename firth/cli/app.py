@@ -100,6 +100,8 @@ def main() -> None:
     try:
         _use_ideas()
         importlib.import_module("firth.cli.verbs")
+        if "firth.tasks.ability" in sys.modules:  # only a file or package with ideas has imported it, and may have added some
+            importlib.import_module("firth.cli.own_verbs").add()
         groups = {group.name for group in app.registered_groups if group.name is not None}
         sys.exit(app(asked_for_help(sys.argv[1:], groups) or ["--help"], prog_name="firth", standalone_mode=False))
     except _UsageError as error:

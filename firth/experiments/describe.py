@@ -29,7 +29,7 @@ from firth.models.uninitialised import Uninitialised
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.shipped import FOLDER
-from firth.tasks import task_class
+from firth.tasks import TASKS
 from firth.tasks.ability import Ability
 from firth.tasks.run import Run, has_template
 from firth.tasks.task import Tables, Tokenizers
@@ -207,7 +207,7 @@ def _of_preset(name: str, chosen: Preset) -> Description:
 
 def preset_network(chosen: Preset) -> Network:
     """The module of a preset, its weights not yet drawn."""
-    task = task_class(chosen.objective)
+    task = TASKS[chosen.objective]
     tables = Tables(data=task.Data(text=""), model=chosen.config, objective=task.Objective(kind=task.name, **chosen.settings))
     return task(tables).network(chosen.vocab, chosen.vocab)
 

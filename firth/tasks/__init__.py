@@ -1,10 +1,11 @@
-"""One file per task. `TASKS` is the only list of them: to add one, write its file and put it here."""
+"""One file per task. `TASKS` collects them: to add one, write its file and put it here."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from firth.errors import ConfigError
+from firth.ideas import Ideas
 from firth.tasks.answer import QuestionAnswering
 from firth.tasks.captioning import Captioning
 from firth.tasks.classification import TextClassification
@@ -18,38 +19,36 @@ from firth.tasks.masked import Masked
 from firth.tasks.next_token import NextToken
 from firth.tasks.span_corruption import SpanCorruption
 from firth.tasks.tagging import Tagging
-from firth.tasks.task import SPECIAL, AnyTask, Tables, changed, either, listed
+from firth.tasks.task import SPECIAL, AnyTask, Tables, Task, changed, either, listed
 from firth.tasks.translation import TranslationTask
 from firth.text.data_set import Holds
 
 # The first task of a family is the default objective of its recipes.
-TASKS: tuple[type[AnyTask], ...] = (
-    NextToken,
-    TextClassification,
-    TranslationTask,
-    Masked,
-    ReplacedTokenDetection,
-    Tagging,
-    QuestionAnswering,
-    SpanCorruption,
-    DenoisingTask,
-    InContext,
-    InContextRegression,
-    ConversationTask,
-    Captioning,
-    TextEmbedding,
+TASKS: Ideas[type[AnyTask]] = Ideas(
+    "task",
+    Task,
+    (
+        NextToken,
+        TextClassification,
+        TranslationTask,
+        Masked,
+        ReplacedTokenDetection,
+        Tagging,
+        QuestionAnswering,
+        SpanCorruption,
+        DenoisingTask,
+        InContext,
+        InContextRegression,
+        ConversationTask,
+        Captioning,
+        TextEmbedding,
+    ),
 )
-KINDS = tuple(task.name for task in TASKS)
 FAMILIES = tuple(dict.fromkeys(family for task in TASKS for family in task.families))
 
 
-def task_class(kind: str) -> type[AnyTask]:
-    """The task of that objective.kind."""
-    return next(task for task in TASKS if task.name == kind)
-
-
 def task_for(recipe: Tables[Any, Any]) -> AnyTask:
-    return task_class(recipe.objective.kind)(recipe)
+    return TASKS[recipe.objective.kind](recipe)
 
 
 def default_task(family: str) -> type[AnyTask]:

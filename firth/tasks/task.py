@@ -103,6 +103,7 @@ CONTINUES = SEARCHES | frozenset(f"decoding.{name}" for name in ("stop", *CONSTR
 class Task(ABC, Generic[C, O, D]):
     """`name` is objective.kind. The class attributes are facts about the objective; the methods work for one recipe."""
 
+    collected_in: ClassVar[str] = "firth.tasks"
     name: ClassVar[str]
     Data: ClassVar[type[DataConfig]]  # its [data] table
     Objective: ClassVar[type[ObjectiveConfig]]  # its [objective] table

@@ -12,7 +12,7 @@ import firth
 from firth.api import compose, find_recipe, load
 from firth.config import to_toml
 from firth.errors import ConfigError, RunError
-from firth.tasks import TASKS, default_task, task_class
+from firth.tasks import TASKS, default_task
 from firth.tasks.classification import ClassifierRun
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.run import Run, WrongTask
@@ -105,7 +105,7 @@ def test_every_task_states_all_its_facts_and_has_a_run_of_its_own() -> None:
     assert len({task.name for task in TASKS}) == len(TASKS)
     assert len({task.run_class for task in TASKS}) == len(TASKS)
     for task in TASKS:
-        assert task_class(task.name) is task
+        assert TASKS[task.name] is task
         assert set(task.selecting) <= set(task.metrics)
         assert "loss" in task.selecting
         assert any(one.command for one in task.can)

@@ -23,7 +23,7 @@ from firth.serving.lab.room import choices
 from firth.serving.lab.rooms import ROOMS
 from firth.serving.lab.rooms.dynamics import trajectory
 from firth.serving.lab.rooms.playground import WITH_LIMIT
-from firth.tasks import KINDS
+from firth.tasks import TASKS
 from firth.vectors.map import Projection
 from firth.vectors.wordvectors import Method
 
@@ -99,7 +99,7 @@ def strings(script: Path) -> set[str]:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_page_names_no_kind(script: Path) -> None:
     kinds = (ScoreKind, MaskName, PositionKind, CellKind, PresetName, MatrixKind, Method, Projection)
-    named = strings(script) & {*KINDS, *(str(kind) for one in kinds for kind in get_args(one))}
+    named = strings(script) & {*TASKS.kinds, *(str(kind) for one in kinds for kind in get_args(one))}
     assert not named
 
 
