@@ -17,8 +17,7 @@ class SurprisalConfig(ObjectiveConfig):
 
 class SurprisalRun(LanguageModelRun):
     def oddest(self, texts):
-        found = [self.predictions(text) for text in texts]
-        return [one.tokens[one.log_probability.argmin()] for one in found]
+        return [one.tokens[one.log_probability.argmin()] for one in map(self.predictions, texts)]
 
 
 class Surprisal(NextToken):
