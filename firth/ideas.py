@@ -37,6 +37,13 @@ class Idea:
     uses: ClassVar[tuple[str, ...]] = ()  # settings of its table that only some kinds have
     collected_in: ClassVar[str] = ""  # of a base class: the module with the collection, if it is not imported with the base
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A new kind does not inherit what another says about itself."""
+        super().__init_subclass__(**keywords)
+        if "kind" in vars(cls):
+            for name in {"label", "about", "latex"} - vars(cls).keys():
+                setattr(cls, name, "")
+
     @classmethod
     def title(cls) -> str:
         return cls.label or cls.kind.replace("_", " ")

@@ -24,7 +24,6 @@ class Activation(Idea, ABC):
     """φ of W_2 φ(W_1 x) or, if `gated`, of W_2 (φ(W_g x) ⊙ W_1 x). `apply` then gets both as halves of the last axis."""
 
     gated: ClassVar[bool] = False
-    symbol: ClassVar[str] = ""  # of φ in equations; if empty, the title
 
     @staticmethod
     @abstractmethod
@@ -56,7 +55,6 @@ class GELU(Activation):
 class GELUTanh(Activation):
     kind = "gelu_tanh"
     label = "GELU, by tanh"
-    symbol = "GELU"
     about = "GELU's approximation, with which GPT-2, Gemma and T5 1.1 were trained."
     latex = r"\tfrac{1}{2} x \left( 1 + \tanh \left( \sqrt{2 / \pi} \, (x + 0.044715 x^3) \right) \right)"
 
@@ -79,7 +77,6 @@ class SiLU(Activation):
 class SwiGLU(Activation):
     kind = "swiglu"
     label = "SwiGLU"
-    symbol = "SiLU"
     about = "Gated by SiLU (Shazeer 2020)."
     latex = r"\mathrm{SiLU}(W_g x) \odot W_1 x"
     gated = True
@@ -92,7 +89,6 @@ class SwiGLU(Activation):
 class GEGLU(Activation):
     kind = "geglu"
     label = "GEGLU"
-    symbol = "GELU"
     about = "Gated by GELU (Shazeer 2020)."
     latex = r"\mathrm{GELU}(W_g x) \odot W_1 x"
     gated = True
@@ -105,7 +101,6 @@ class GEGLU(Activation):
 class GEGLUTanh(Activation):
     kind = "geglu_tanh"
     label = "GEGLU, by tanh"
-    symbol = "GELU"
     about = "Gated by GELU's approximation, as in Gemma and T5 1.1."
     latex = r"\mathrm{GELU}_{\tanh}(W_g x) \odot W_1 x"
     gated = True

@@ -27,11 +27,18 @@ class Norm(Idea, ABC):
     """A kind of norm, which makes the modules that a model has in many places."""
 
     has_bias: ClassVar[bool] = False
+    module: ClassVar[type[nn.Module] | None] = None  # of what `make` returns, if `explained` knows it
 
     @staticmethod
     @abstractmethod
     def make(width: int, bias: bool, eps: float) -> nn.Module:
         """A norm of vectors of this width; `bias` only where the kind has one."""
+
+    @staticmethod
+    def explained(norm: Any, x_nd: Tensor) -> Tensor:
+        """norm(x), in the operations that pictures show."""
+        y_nd: Tensor = norm(x_nd)
+        return y_nd
 
 
 class LayerNorm(Norm):
@@ -42,10 +49,16 @@ class LayerNorm(Norm):
     about = "Subtracts the mean and divides by the standard deviation (Ba et al. 2016)."
     latex = r"\frac{x - \mathrm{E}[x]}{\sqrt{\mathrm{Var}[x] + \epsilon}} \odot \gamma + \beta"
     has_bias = True
+    module = nn.LayerNorm
 
     @staticmethod
     def make(width: int, bias: bool, eps: float) -> nn.Module:
         return nn.LayerNorm(width, eps=eps, bias=bias)
+
+    @staticmethod
+    def explained(norm: nn.LayerNorm, x_nd: Tensor) -> Tensor:
+        away_nd = x_nd - x_nd.mean(-1, keepdim=True)
+        return scaled(norm, away_nd / (away_nd.square().mean(-1, keepdim=True) + norm.eps).sqrt())
 
 
 class RootMeanSquare(Norm):
@@ -55,14 +68,30 @@ class RootMeanSquare(Norm):
     label = "RMSNorm"
     about = "Divides by the root of the mean square (Zhang & Sennrich 2019)."
     latex = r"\frac{x}{\sqrt{\mathrm{E}[x^2] + \epsilon}} \odot \gamma"
+    module = nn.RMSNorm
 
     @staticmethod
     def make(width: int, bias: bool, eps: float) -> nn.Module:
         return RMSNorm(width, eps=eps)
 
+    @staticmethod
+    def explained(norm: nn.RMSNorm, x_nd: Tensor) -> Tensor:
+        return scaled(norm, x_nd / (x_nd.square().mean(-1, keepdim=True) + (norm.eps or 0.0)).sqrt())
+
+
+def scaled(norm: Any, unit_nd: Tensor) -> Tensor:
+    """x̂ ⊙ γ + β, of what a norm has."""
+    y_nd = unit_nd if norm.weight is None else unit_nd * norm.weight
+    return y_nd if getattr(norm, "bias", None) is None else y_nd + norm.bias
+
 
 NORMS: Ideas[type[Norm]] = Ideas("norm", Norm, (LayerNorm, RootMeanSquare))
 NormKind = Annotated[str, NORMS]
+
+
+def kind_of(module: nn.Module) -> type[Norm] | None:
+    """The kind of a norm that says which modules it makes."""
+    return next((one for one in NORMS if one.module is not None and isinstance(module, one.module)), None)
 
 
 def norm(kind: NormKind, width: int, bias: bool, eps: float = EPS) -> nn.Module:

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
+from torch import nn
 
+from firth.layers.activation import Activation
 from firth.layers.attention.score import Score, ScoreLayer
+from firth.layers.linear_attention.layers import GatedLinearAttention
+from firth.layers.norm import Norm
 from firth.layers.position import Bias, PositionConfig, PositionScheme
 from firth.layers.recurrent import Cell, State, Trace, Weights
 
@@ -52,3 +56,36 @@ class Logarithmic(PositionScheme):
 
     def relative(self) -> LogDistance:
         return LogDistance()
+
+
+class Slope(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.alpha_d = nn.Parameter(torch.full((width,), 0.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x * self.alpha_d)
+
+
+class Bounded(Norm):
+    kind = "bounded"
+
+    @staticmethod
+    def make(width: int, bias: bool, eps: float) -> nn.Module:
+        return Slope(width)
+
+
+class Bilinear(Activation):
+    kind, gated = "bilinear_unit", True
+
+    @staticmethod
+    def apply(up_nh: torch.Tensor) -> torch.Tensor:
+        gate_nh, value_nh = up_nh.chunk(2, dim=-1)
+        return gate_nh.relu().square() * value_nh
+
+
+class Fading(GatedLinearAttention):
+    kind = "fading"
+
+    def log_gate(self, x_BTd: torch.Tensor) -> torch.Tensor:
+        return 0.5 * super().log_gate(x_BTd)

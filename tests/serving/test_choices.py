@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from firth.config import choices as kinds_of
 from firth.figures.dynamics import over_depth
 from firth.figures.training import Against
 from firth.inspection.dynamics import PresetName, evolve, preset
@@ -54,7 +55,7 @@ def sent(room: str, control: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_control_offers_exactly_the_kinds_of_its_type(room: str, control: str, kinds: object) -> None:
-    assert sorted(one["value"] for one in sent(room, control)) == sorted(get_args(kinds))  # the one it opens with comes first
+    assert sorted(one["value"] for one in sent(room, control)) == sorted(kinds_of(kinds))  # the one it opens with comes first
     assert all(one["label"] for one in sent(room, control))
 
 
@@ -99,7 +100,7 @@ def strings(script: Path) -> set[str]:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_page_names_no_kind(script: Path) -> None:
     kinds = (ScoreKind, MaskName, PositionKind, CellKind, PresetName, MatrixKind, Method, Projection)
-    named = strings(script) & {*TASKS.kinds, *(str(kind) for one in kinds for kind in get_args(one))}
+    named = strings(script) & {*TASKS.kinds, *(str(kind) for one in kinds for kind in kinds_of(one))}
     assert not named
 
 

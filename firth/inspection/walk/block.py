@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from firth.inspection.walk.attention import Names, matrices
-from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, normalised, number, source_line
-from firth.layers import norm as norms
-from firth.layers.activation import Activation
+from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, number, source_line
+from firth.inspection.walk.recorded_layers import spelled_activation, spelled_norm
 from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
 from firth.layers.block import Block
@@ -155,12 +154,9 @@ class _Trail:
     def norm(self, norm: nn.Module, x_1Td: Tensor, x: str, name: str) -> Tensor:
         if isinstance(norm, nn.Identity):
             return x_1Td
-        y_1Td: Tensor = norm(x_1Td)
-        rms = isinstance(norm, nn.RMSNorm)
-        equation = f"{name} = {x} / √(mean({x}²) + ε) · γ" if rms else f"{name} = ({x} − mean({x})) / √(var({x}) + ε) · γ + β"
-        line = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.LayerNorm.make, "nn.LayerNorm(")
-        title = "RMSNorm of each token" if rms else "LayerNorm of each token"
-        self.add(name, title, equation, "Td", y_1Td, line, normalised(norm, x_1Td[0], name))
+        found = spelled_norm(norm, x_1Td[0], x, name)
+        y_1Td = found.value_Tn.unsqueeze(0)
+        self.add(name, f"{found.title} of each token", found.equation, "Td", y_1Td, found.source, found.spell)
         return y_1Td
 
     # Self-attention
@@ -169,8 +165,8 @@ class _Trail:
         layer = self.block.attention
         if not isinstance(layer, SelfAttention):  # linear attention
             y_1Td: Tensor = layer(n_1Td, self.given.allowed, self.given.position, None)[0]
-            title, line = "linear attention of all heads", source_line(type(layer).forward, "def forward")
-            self.add("a", title, f"a = attention({n})", "Td", y_1Td, line, None)
+            title, line = f"{layer.title()}, all heads", source_line(type(layer).forward, "def forward")
+            self.add("a", title, f"a = {layer.title()}({n})", "Td", y_1Td, line, None)
             return y_1Td
         self._projections(layer, n_1Td[0], n)
         call = self_call(self.given, n_1Td)
@@ -298,10 +294,9 @@ class _Trail:
 
     def feed(self, n_1Td: Tensor, n: str) -> Tensor:
         layer = self.block.feedforward
-        up_1Th, phi, forward = layer.up(n_1Td), layer.phi.symbol or layer.phi.title(), FeedForward.forward
+        up_1Th, forward = layer.up(n_1Td), FeedForward.forward
         W_hd, b_h, up = layer.up.matrix, layer.up.bias, source_line(forward, "self.up(x_BTd)")
         h = layer.down.in_features
-        apply = _of_gate(layer.phi) if layer.phi.gated else layer.phi.apply
         bias = "" if b_h is None else " + b"
         if layer.phi.gated:
             for letter, W, start in (("g", "W_g", 0), ("u", "W_1", h)):
@@ -316,8 +311,7 @@ class _Trail:
                     up,
                     part.spell(letter),
                 )
-            inner_1Th = apply(up_1Th[..., :h]) * up_1Th[..., h:]
-            equation, spell = f"z = {phi}(g) ⊙ u", _gated(apply, phi, up_1Th[0, :, :h], up_1Th[0, :, h:])
+            parts = {"g": up_1Th[0, :, :h], "u": up_1Th[0, :, h:]}
         else:
             self.add(
                 "u",
@@ -328,10 +322,10 @@ class _Trail:
                 up,
                 LinearProduct(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
             )
-            inner_1Th = apply(up_1Th)
-            equation, spell = f"z = {phi}(u)", _applied(apply, phi, up_1Th[0])
-        line = source_line(layer.phi.apply, "return")
-        self.add("z", "activation", equation, "Th", inner_1Th, line, spell)
+            parts = {"u": up_1Th[0]}
+        found = spelled_activation(layer.phi, parts, "z")
+        inner_1Th = found.value_Tn.unsqueeze(0)
+        self.add("z", found.title, found.equation, "Th", inner_1Th, found.source, found.spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = LinearProduct(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
         equation = "f = z W_2" + ("" if layer.down.bias is None else " + b")
@@ -345,11 +339,6 @@ class _Trail:
             down.spell("f"),
         )
         return f_1Td
-
-
-def _of_gate(phi: type[Activation]) -> Callable[[Tensor], Tensor]:
-    """φ alone, from the function of gate and value."""
-    return lambda gate: phi.apply(torch.stack((gate, torch.ones_like(gate)), dim=-1)).squeeze(-1)
 
 
 _N = {"a": "n", "c": "n′", "f": "n″"}  # the names of the normalised inputs
@@ -382,20 +371,5 @@ def _turn_lines(x_TD: Tensor, turn: RotaryTurn, name: str) -> Spell:
             Line("± sin θ", sin),
             Line(f"{name} = x cos θ ± partner · sin θ", x * cos + other * sin),
         ]
-
-    return lines
-
-
-def _applied(apply: Callable[[Tensor], Tensor], phi: str, u_Th: Tensor) -> Spell:
-    def lines(t: int, j: int) -> list[Line]:
-        return [Line("u", number(u_Th[t, j])), Line(f"z = {phi}(u)", number(apply(u_Th[t, j].double())))]
-
-    return lines
-
-
-def _gated(apply: Callable[[Tensor], Tensor], phi: str, g_Th: Tensor, u_Th: Tensor) -> Spell:
-    def lines(t: int, j: int) -> list[Line]:
-        gate, value = number(apply(g_Th[t, j].double())), number(u_Th[t, j])
-        return [Line("g", number(g_Th[t, j])), Line(f"{phi}(g)", gate), Line("u", value), Line(f"z = {phi}(g) · u", gate * value)]
 
     return lines

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from firth.decoding.sampling.choice import Chain
-from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, normalised, number, source_line
+from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, number, source_line
+from firth.inspection.walk.recorded_layers import spelled_norm
 from firth.inspection.walk.stage import Stage
-from firth.layers import norm as norms
 from firth.layers.cap import capped
 from firth.models.decoder import Decoder
 from firth.models.language import RecurrentLM, TransformerLM
@@ -69,10 +69,10 @@ def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...
         matrices.append(WalkMatrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
         x_1Td, name = with_1Td, "x"
     if stack.embedding_norm is not None:
-        line, before_Td = source_line(embedded, "self.embedding_norm(x_BTd)"), x_1Td[0]
-        x_1Td = stack.embedding_norm(x_1Td)
-        spell = normalised(stack.embedding_norm, before_Td, "n")
-        matrices.append(WalkMatrix("n", "normalised", f"n = N({name})", "Td", x_1Td[0], tokens, line, spell))
+        line = source_line(embedded, "self.embedding_norm(x_BTd)")
+        normed = spelled_norm(stack.embedding_norm, x_1Td[0], name, "n")
+        x_1Td = normed.value_Tn.unsqueeze(0)
+        matrices.append(WalkMatrix("n", "normalised", normed.equation, "Td", x_1Td[0], tokens, line, normed.spell))
         name = "n"
     if stack.embedding_projection is not None:
         projection = stack.embedding_projection
@@ -117,14 +117,11 @@ def _scaled(e_Te: Tensor, scale: float) -> Spell:
 
 @torch.no_grad()
 def norm_stage(norm: nn.Module, x_Td: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
-    y_Td: Tensor = norm(x_Td)
-    rms = isinstance(norm, nn.RMSNorm)
-    equation = "y = x / √(mean(x²) + ε) · γ" if rms else "y = (x − mean(x)) / √(var(x) + ε) · γ + β"
-    code = source_line(norms.RMSNorm.forward, "_inverse_rms") if rms else source_line(norms.LayerNorm.make, "nn.LayerNorm(")
+    y_Td, title, equation, code, spell = spelled_norm(norm, x_Td, "x", "y")
     line = source_line(Stack.run_blocks, "return self.norm(x_BTd)")
     matrices = [
         WalkMatrix("x", "what leaves the last layer", "x", "Td", x_Td, tokens, line),
-        WalkMatrix("y", "RMSNorm" if rms else "LayerNorm", equation, "Td", y_Td, tokens, code, normalised(norm, x_Td, "y")),
+        WalkMatrix("y", title, equation, "Td", y_Td, tokens, code, spell),
     ]
     name = "memory" if side == "encoder" else _named(side, "norm")
     return Stage(name, "norm", side, tokens, equation, "Td", line, y_Td, lambda head: matrices)

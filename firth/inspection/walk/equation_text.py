@@ -9,11 +9,11 @@ from firth.inspection.walk.operation import (
     COMPARISONS,
     LETTERS,
     MATMULS,
-    MOVES,
     PRODUCTS,
     SUMS,
     Node,
     is_arithmetic,
+    moved_from,
     nodes_in,
     owned,
 )
@@ -28,9 +28,8 @@ def text_of(node: Node, whole: bool = False) -> Text:
     """`whole`: the operation of a node, even if it has a name."""
     if node.name and not whole:
         return node.name, _PLUS if {"+", "−"} & set(node.name.split()) else ATOM
-    inputs = node.inputs()
-    if node.operation in MOVES and len(inputs) == 1:
-        text = text_of(inputs[0])
+    if (source := moved_from(node)) is not None:
+        text = text_of(source)
         return (f"{held(text, ATOM)}ᵀ", ATOM) if node.operation in ("mT", "T", "t") else text
     text = _composed(node)
     return text if whole or len(text[0]) <= _LONGEST else ("…", ATOM)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 _ROOT = Path(__file__).parents[3]
 
@@ -110,28 +110,5 @@ def added(parts: Sequence[tuple[str, Tensor]], name: str) -> Spell:
     def lines(t: int, j: int) -> list[Line]:
         terms = [Line(label, number(part[t, j])) for label, part in parts]
         return [*terms, Line(name, sum(line.value for line in terms))]
-
-    return lines
-
-
-def normalised(norm: nn.Module, x_Td: Tensor, name: str) -> Spell:
-    """LayerNorm or RMSNorm of each row."""
-
-    def lines(t: int, j: int) -> list[Line]:
-        x_d = x_Td[t].detach().double()
-        eps, weight, bias = float(getattr(norm, "eps", 0.0) or 0.0), getattr(norm, "weight", None), getattr(norm, "bias", None)
-        mean = 0.0 if isinstance(norm, nn.RMSNorm) else float(x_d.mean())
-        root = float((x_d - mean).square().mean() + eps) ** 0.5
-        gain, shift = 1.0 if weight is None else number(weight[j]), 0.0 if bias is None else number(bias[j])
-        value = (float(x_d[j]) - mean) / root * gain + shift
-        if isinstance(norm, nn.RMSNorm):
-            return [
-                Line("x", float(x_d[j])),
-                Line("√(mean of x² + ε)", root),
-                Line("γ", gain),
-                Line(f"{name} = x / √(…) · γ", value),
-            ]
-        lines = [Line("x", float(x_d[j])), Line("mean of the row", mean), Line("√(variance + ε)", root), Line("γ", gain)]
-        return [*lines, Line("β", shift), Line(f"{name} = (x − mean) / √(…) · γ + β", value)]
 
     return lines

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from firth.inspection.walk.matrix import SourceLine
@@ -39,6 +41,9 @@ ELEMENTWISE = frozenset(
 )
 
 
+Index = tuple[int, ...]
+
+
 @dataclass(eq=False)
 class Node:
     """A tensor: an input, or what an operation made."""
@@ -66,10 +71,23 @@ def nodes_in(values: Iterable[Any]) -> Iterable[Node]:
 
 
 def owned(node: Node) -> Node:
-    """What a tensor was before it was cut or turned around."""
-    while node.operation in MOVES and not node.name and len(inputs := node.inputs()) == 1:
-        node = inputs[0]
+    """What a tensor was before it was cut, joined with others or turned around."""
+    while (source := moved_from(node)) is not None:
+        node = source
     return node
+
+
+def moved_from(node: Node) -> Node | None:
+    """The tensor that all numbers of a node come from, if it only moves them."""
+    if node.name or node.operation not in MOVES or not node.value.numel():
+        return None
+    inputs = node.inputs()
+    if len(inputs) > 1 or inputs[0].operation not in ("cat", "stack"):
+        return inputs[0] if len(inputs) == 1 else None
+    ends = [moved(node, (0,) * node.value.ndim), moved(node, tuple(size - 1 for size in node.value.shape))]
+    sources = [None if one is None else moved(*one) for one in ends]
+    first, last = sources
+    return first[0] if first is not None and last is not None and first[0] is last[0] else inputs[0]
 
 
 def is_arithmetic(node: Node) -> bool:
@@ -78,3 +96,31 @@ def is_arithmetic(node: Node) -> bool:
 
 def is_elementwise(node: Node) -> bool:
     return is_arithmetic(node) or any(node.operation in names for names in (COMPARISONS, LETTERS, ELEMENTWISE))
+
+
+def moved(node: Node, at: Index) -> tuple[Node, Index] | None:
+    """The number of an input that stands at this place: the operation is done with numbered places."""
+    inputs, places, first = node.inputs(), {}, 0
+    inputs = inputs[:1] if node.operation == "getitem" else inputs  # the others are indexes
+    for one in inputs:
+        count = one.value.numel()
+        places[id(one)] = torch.arange(first, first + count, dtype=torch.float64).view(one.value.shape)
+        first += count
+    assert node.call is not None
+    swapped = _tensors(node.args, places), {name: _tensors(value, places) for name, value in (node.kwargs or {}).items()}
+    try:
+        made = node.call(*swapped[0], **swapped[1])
+    except RuntimeError:  # a view of a tensor with other strides
+        return None
+    place, first = int((made if node.part is None else made[node.part])[at]), 0
+    for one in inputs:
+        if place < first + one.value.numel():
+            return one, tuple(map(int, np.unravel_index(place - first, one.value.shape)))
+        first += one.value.numel()
+    return None
+
+
+def _tensors(value: Any, places: Mapping[int, Tensor]) -> Any:
+    if isinstance(value, Node):
+        return places.get(id(value), value.value)
+    return type(value)(_tensors(one, places) for one in value) if type(value) in (tuple, list) else value

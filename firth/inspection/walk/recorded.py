@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,10 +20,9 @@ from torch.overrides import TorchFunctionMode
 
 from firth.inspection.walk.equation_text import ATOM, SUM, held, is_sum, label_of, text_of
 from firth.inspection.walk.matrix import Line, SourceLine, Spell, number, product, shown_path
-from firth.inspection.walk.operation import MATMULS, MOVES, REDUCTIONS, Node, is_arithmetic, is_elementwise, owned
+from firth.inspection.walk.operation import MATMULS, MOVES, REDUCTIONS, Index, Node, is_arithmetic, is_elementwise, moved, owned
 
 _TORCH = str(Path(torch.__file__).parent)
-Index = tuple[int, ...]
 
 
 class Recording(TorchFunctionMode):
@@ -102,7 +101,7 @@ class _Spelled:
         if node.name and not last:
             self.add(node.name, number(node.value[at]))
         elif node.operation in MOVES:
-            where = _moved(node, at)
+            where = moved(node, at)
             if where is None:
                 self.add(label_of(node), number(node.value[at]))
             else:
@@ -193,34 +192,6 @@ def _line(frame: FrameType | None) -> SourceLine | None:
 
 
 # Where a number comes from
-
-
-def _moved(node: Node, at: Index) -> tuple[Node, Index] | None:
-    """The number of an input that stands at this place: the operation is done with numbered places."""
-    inputs, places, first = node.inputs(), {}, 0
-    inputs = inputs[:1] if node.operation == "getitem" else inputs  # the others are indexes
-    for one in inputs:
-        count = one.value.numel()
-        places[id(one)] = torch.arange(first, first + count, dtype=torch.float64).view(one.value.shape)
-        first += count
-    assert node.call is not None
-    swapped = _tensors(node.args, places), {name: _tensors(value, places) for name, value in (node.kwargs or {}).items()}
-    try:
-        made = node.call(*swapped[0], **swapped[1])
-    except RuntimeError:  # a view of a tensor with other strides
-        return None
-    place, first = int((made if node.part is None else made[node.part])[at]), 0
-    for one in inputs:
-        if place < first + one.value.numel():
-            return one, tuple(map(int, torch.unravel_index(torch.tensor(place - first), one.value.shape)))
-        first += one.value.numel()
-    return None
-
-
-def _tensors(value: Any, places: Mapping[int, Tensor]) -> Any:
-    if isinstance(value, Node):
-        return places.get(id(value), value.value)
-    return type(value)(_tensors(one, places) for one in value) if type(value) in (tuple, list) else value
 
 
 def _broadcast(at: Index, value: Tensor) -> Index:

@@ -12,9 +12,14 @@ from firth.errors import ConfigError, DataError
 from firth.experiments.describe import describe_recipe
 from firth.figures.counting import parameters, short
 from firth.figures.training import training_curves
+from firth.ideas import Ideas
+from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.score import SCORES
-from firth.layers.position import SCHEMES
+from firth.layers.norm import NORMS
+from firth.layers.position import SCHEMES, NoPosition
 from firth.layers.recurrent import CELLS
+from firth.layers.token_mixer import MIXERS, TokenMixer
+from firth.models import TransformerConfig
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import LONGEST, ViewRequest
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from firth.api import Recipe
 
 TRANSFORMER = "transformer"
+USUAL = TransformerConfig(kind="transformer")
 MOST_PARAMETERS = 2_000_000
 MOST_STEPS = 2_000
 MASKS = ("causal", "strictly_causal", "window")
@@ -185,14 +191,7 @@ def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
         "depth": request.number("depth", int, 2, least=1, most=12),
     }
     if kind == TRANSFORMER:
-        attention: dict[str, Any] = {
-            "heads": request.number("heads", int, 4, least=1, most=16),
-            "score": request.choice("score", SCORES.kinds, "scaled_dot"),
-            "mask": request.choice("mask", MASKS, MASKS[0]),
-        }
-        if attention["mask"] == "window":
-            attention["span"] = request.number("span", int, 8, least=1, most=256)
-        model |= {"attention": attention, "position": {"kind": request.choice("position", SCHEMES.kinds, "rotary")}}
+        model |= _transformer(request)
     steps = request.number("steps", int, 300, least=1, most=MOST_STEPS)
     return {
         "summary": "a model built in the lab",
@@ -212,6 +211,30 @@ def _table(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
     }
 
 
+def _transformer(request: ViewRequest) -> dict[str, Any]:
+    kind = request.choice("mixer", MIXERS.kinds, USUAL.attention.kind)
+    attention: dict[str, Any] = {"kind": kind, "heads": request.number("heads", int, 4, least=1, most=16)}
+    of_mixer = _of_mixer(MIXERS[kind])
+    if "score" in of_mixer:
+        attention["score"] = request.choice("score", SCORES.kinds, USUAL.attention.score)
+        attention["mask"] = request.choice("mask", MASKS, MASKS[0])
+        if attention["mask"] == "window":
+            attention["span"] = request.number("span", int, 8, least=1, most=256)
+    position = request.choice("position", SCHEMES.kinds, USUAL.position.kind) if "position" in of_mixer else NoPosition.kind
+    return {
+        "attention": attention,
+        "position": {"kind": position},
+        "norm": {"kind": request.choice("norm", NORMS.kinds, USUAL.norm.kind)},
+        "feedforward": {"activation": request.choice("activation", ACTIVATIONS.kinds, USUAL.feedforward.activation)},
+    }
+
+
+def _of_mixer(mixer: type[TokenMixer]) -> list[str]:
+    """The controls that only some mixers have."""
+    scores, position = mixer.takes_bias, mixer.takes_bias or mixer.takes_turn
+    return [*(["score", "mask"] if scores else []), *(["position"] if position else [])]
+
+
 def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
     from firth.text.data.running_text import has_files
 
@@ -228,16 +251,25 @@ def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
 
 def _controls(kind: str) -> list[str]:
     """The controls that only some kinds have."""
-    return ["heads", "score", "position", "mask"] if kind == TRANSFORMER else []
+    return ["mixer", "heads", "score", "position", "mask", "norm", "activation"] if kind == TRANSFORMER else []
 
 
 def _kinds() -> tuple[Choice, ...]:
     return Choice(TRANSFORMER, "Transformer"), *ideas(CELLS)
 
 
+def _first(usual: str, collection: Ideas[Any]) -> tuple[Choice, ...]:
+    """The kinds, the usual one at the top, where the page begins."""
+    return tuple(sorted(ideas(collection), key=lambda one: one.value != usual))
+
+
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
+    mixers = _first(USUAL.attention.kind, MIXERS)
     return {
         "kind": tuple(replace(one, facts={"controls": _controls(one.value)}) for one in _kinds()),
+        "mixer": tuple(replace(one, facts={**one.facts, "controls": _of_mixer(MIXERS[one.value])}) for one in mixers),
+        "norm": _first(USUAL.norm.kind, NORMS),
+        "activation": _first(USUAL.feedforward.activation, ACTIVATIONS),
         "score": ideas(SCORES),
         "position": ideas(SCHEMES),
         "mask": tuple(replace(one, facts={"spans": one.value == "window"}) for one in choices(MASKS, MASK_LABELS)),

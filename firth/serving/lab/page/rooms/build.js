@@ -6,11 +6,14 @@ const SETTINGS = lab => [
   { name: "kind", label: "Architecture", kind: "choice" },
   { name: "width", label: "Width", kind: "number", min: 1, max: 512, step: 1, value: 64 },
   { name: "depth", label: "Layers", kind: "number", min: 1, max: 12, step: 1, value: 2 },
+  { name: "mixer", label: "Self-attention", kind: "choice" },
   { name: "heads", label: "Heads", kind: "number", min: 1, max: 16, step: 1, value: 4 },
   { name: "score", label: "Attention score", kind: "choice" },
   { name: "position", label: "Position encoding", kind: "choice" },
   { name: "mask", label: "Mask", kind: "choice" },
   { name: "span", label: "Window size (tokens)", kind: "number", min: 1, max: 256, step: 1, value: 8 },
+  { name: "norm", label: "Norm", kind: "choice" },
+  { name: "activation", label: "Activation", kind: "choice" },
   { name: "tokens", label: "Tokenizer", kind: "choice" },
   { name: "source", label: "Training text", kind: "choice" },
   { name: "text", label: "Your text", kind: "area", value: "", longest: lab.room.facts.longest },
@@ -20,7 +23,8 @@ const SETTINGS = lab => [
   { name: "rate", label: "Learning rate", kind: "number", min: 0, max: 1, value: 0.003 },
   { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
 ];
-const OF_SOME = ["heads", "score", "position", "mask"]; // settings that not every kind of model has
+const OF_SOME = ["mixer", "heads", "score", "position", "mask", "norm", "activation"]; // settings that not every kind of model has
+const OF_MIXER = new Set(["score", "position", "mask"]); // of these, those that not every kind of self-attention has
 
 export function mount(root, lab) {
   const { element } = lab;
@@ -87,7 +91,8 @@ export function mount(root, lab) {
   }
 
   return async () => {
-    const used = new Set(lab.chosen("kind").controls);
+    const mixes = new Set(lab.chosen("mixer").controls);
+    const used = new Set(lab.chosen("kind").controls.filter(part => mixes.has(part) || !OF_MIXER.has(part)));
     for (const part of OF_SOME) lab.show(made[part], used.has(part));
     lab.show(made.span, used.has("mask") && lab.chosen("mask").spans);
     lab.show(made.text, Boolean(lab.chosen("source").controls));
