@@ -154,9 +154,9 @@ class _Trail:
     def norm(self, norm: nn.Module, x_1Td: Tensor, x: str, name: str) -> Tensor:
         if isinstance(norm, nn.Identity):
             return x_1Td
-        found = spelled_norm(norm, x_1Td[0], x, name)
-        y_1Td = found.value_Tn.unsqueeze(0)
-        self.add(name, f"{found.title} of each token", found.equation, "Td", y_1Td, found.source, found.spell)
+        normed = spelled_norm(norm, x_1Td[0], x, name)
+        y_1Td = normed.value_Tn.unsqueeze(0)
+        self.add(name, f"{normed.title} of each token", normed.equation, "Td", y_1Td, normed.source, normed.spell)
         return y_1Td
 
     # Self-attention
@@ -323,9 +323,9 @@ class _Trail:
                 LinearProduct(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
             )
             parts = {"u": up_1Th[0]}
-        found = spelled_activation(layer.phi, parts, "z")
-        inner_1Th = found.value_Tn.unsqueeze(0)
-        self.add("z", found.title, found.equation, "Th", inner_1Th, found.source, found.spell)
+        activated = spelled_activation(layer.phi, parts, "z")
+        inner_1Th = activated.value_Tn.unsqueeze(0)
+        self.add("z", activated.title, activated.equation, "Th", inner_1Th, activated.source, activated.spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = LinearProduct(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
         equation = "f = z W_2" + ("" if layer.down.bias is None else " + b")
