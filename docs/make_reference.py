@@ -1,36 +1,59 @@
 """Writes the reference parts of docs/python.md from the docstrings, and docs/commands.md from the verbs.
 
-In docs/python.md, `<!-- reference: firth.train -->` begins a part and `<!-- /reference -->` ends it; names of members follow the
-name of a class after a colon. What stands between the parts, the examples above all, is written by hand.
+In docs/python.md, `<!-- reference: firth.train -->` begins a part and `<!-- /reference -->` ends it; the members of a class to
+describe follow its name after a colon. What stands between the parts, the examples above all, is written by hand. A sentence of
+a docstring that mentions a parameter in backticks becomes its row of the table; the first sentence stays where it is.
 
 python docs/make_reference.py
 """
 
 from __future__ import annotations
 
-import enum
+import dataclasses
 import importlib
 import inspect
+import json
 import re
+import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 import firth.cli.verbs  # noqa: F401  (registers them)
+from firth import vectors
 from firth.cli.app import app
+from firth.vectors.config import VectorsConfig
+
+sys.path.insert(0, str(Path(__file__).parent))
+from make_settings import meanings as meanings_of
 
 DOCS = Path(__file__).resolve().parent
 PYTHON, COMMANDS = DOCS / "python.md", DOCS / "commands.md"
 PART = re.compile(r"<!-- reference: (?P<name>[\w.]+)(?:: (?P<members>[\w, \n]+))? -->\n(?P<text>.*?)<!-- /reference -->", re.S)
 WIDTH = 110
 # Arguments that mean the same everywhere; a docstring that mentions one has its own meaning.
+FUNCTION = "A function `progress(what, done, total)`, called while the work goes on."
 COMMON = {
+    "settings": "Settings of [`[decoding]`](recipes.md#decoding): `tokens`, `temperature`, `seed`, `beam`, … "
+    "Those that are not given come from the recipe.",
     "progress": "`True` shows a progress bar if the work takes more than two seconds, `False` shows none; "
     "a function `progress(what, done, total)` is called instead.",
+    "config": "A `DecodingConfig`; by default the recipe's [`[decoding]`](recipes.md#decoding).",
+    **dict.fromkeys(("beam", "penalty", "tokens"), "As in [`[decoding]`](recipes.md#decoding); by default the recipe's."),
+    "path": "Data to evaluate on; by default the run's own.",
+    "split": 'Part of the run\'s own data: "test", "valid" or "train"; by default the first of these that it has.',
+    "device": '"cpu", "cuda", "mps", or "auto": a GPU if there is one.',
+    "layer": "0 is the embedding, 1 … depth the output of that layer; negative numbers count from the end.",
+    "topn": "The number of words to return.",
+    "restrict_vocab": "Search only this many of the first words.",
+    "lower": "Convert the text to lower case.",
+    "strip_punctuation": "Remove punctuation and symbols, except inside words.",
+    "format": "The format of the files: txt, jsonl, csv, tsv or parquet; auto uses the file name.",
+    "field": "The JSON key or column that holds the text.",
 }
 
 
@@ -40,7 +63,7 @@ def python_page(page: str) -> str:
     def written(part: re.Match[str]) -> str:
         head = part[0].partition("-->")[0] + "-->"
         members = re.findall(r"\w+", part["members"] or "")
-        return f"{head}\n{reference(part['name'], members)}\n<!-- /reference -->"
+        return f"{head}\n\n{reference(part['name'], members)}\n\n<!-- /reference -->"
 
     return PART.sub(written, page)
 
@@ -48,14 +71,21 @@ def python_page(page: str) -> str:
 def reference(name: str, members: Sequence[str]) -> str:
     """The part about a function, or about a class and some of its members."""
     thing = found(name)
-    shown = inspect.unwrap(thing) if inspect.isfunction(thing) else thing
-    if not inspect.isclass(shown):
-        return "\n\n".join(of_function(name.rpartition(".")[2], shown))
-    parts = [wrapped(prose(documented(shown)))]
+    if not inspect.isclass(thing):
+        return "\n\n".join(of_function(name.rpartition(".")[2], thing))
+    parts = [wrapped(prose(documented(thing)))]
+    if dataclasses.is_dataclass(thing) and not members:
+        parts.append(fields(thing))
     for member in members:
-        parts.append(f"#### `{shown.__name__}.{member}`")
-        parts += of_member(shown, member)
+        parts += [f"#### `{thing.__name__}.{member}`", *of_member(thing, member)]
     return "\n\n".join(parts)
+
+
+def fields(config: type) -> str:
+    """The fields of a record, with the comments on them."""
+    said = meanings_of(config)
+    rows = [f"| `{one.name}: {one.type}` | {cell(said[one.name], '')} |" for one in dataclasses.fields(config)]
+    return "\n".join(["| field | meaning |", "| --- | --- |", *rows]).replace(" | None` |", r" \| None` |")
 
 
 def found(name: str) -> Any:
@@ -90,17 +120,21 @@ def inherited(owner: type, name: str) -> str:
 def of_function(name: str, function: Callable[..., Any], text: str = "") -> list[str]:
     """Signatures, description, parameters and what is returned."""
     text = text or documented(function)
-    forms = [function]
+    forms, settings = [function], meanings_of(VectorsConfig) if function is vectors.train else {}
     if any(one.kind is one.VAR_KEYWORD and one.annotation == "Any" for one in inspect.signature(function).parameters.values()):
         forms = list(typing.get_overloads(function)) or forms
-    meanings = parameters(forms, text)
-    missing = [one for one, meaning in meanings.items() if not meaning]
-    if missing:
-        raise SystemExit(f"the docstring of {function.__qualname__} has no sentence about {', '.join(missing)}")
+    names = [one for form in forms for one in inspect.signature(form).parameters if one not in ("self", "cls")]
+    if missing := [one for one in names if f"`{one}`" not in text and one not in (COMMON | settings)]:
+        raise SystemExit(f"the docstring of {function.__qualname__} does not mention {', '.join(missing)}")
+    known = COMMON | settings | ({"progress": FUNCTION} if annotation(function, "progress") == "Progress" else {})
+    meanings = {one: meaning for one in names if (meaning := about(one, text, known))}
     told = {sentence for meaning in meanings.values() for sentence in meaning}
     parts = [fenced("\n".join(signature(name, form) for form in forms)), wrapped(prose(text, told))]
     if meanings:
-        rows = [f"| `{one}` | {cell(' '.join(meaning), one)} |" for one, meaning in meanings.items()]
+        alike: dict[str, list[str]] = {}
+        for one, meaning in meanings.items():
+            alike.setdefault(" ".join(meaning), []).append(one)
+        rows = [f"| {', '.join(f'`{one}`' for one in same)} | {cell(meaning, same[0])} |" for meaning, same in alike.items()]
         parts.append("\n".join(["| parameter | meaning |", "| --- | --- |", *rows]))
     returned = inspect.signature(forms[0]).return_annotation
     if len(forms) == 1 and returned not in ("None", inspect.Signature.empty):
@@ -108,19 +142,21 @@ def of_function(name: str, function: Callable[..., Any], text: str = "") -> list
     return parts
 
 
-def parameters(forms: Sequence[Callable[..., Any]], text: str) -> dict[str, list[str]]:
-    """The sentences about each parameter: those that mention it, without the first one of the docstring."""
-    names = dict.fromkeys(one for form in forms for one in inspect.signature(form).parameters if one not in ("self", "cls"))
-    rest = sentences(text)[1:]
-    meanings = {name: [sentence for sentence in rest if f"`{name}`" in sentence] for name in names}
-    common = {name: [COMMON[name]] for name in names if name in COMMON and not meanings[name]}
-    return meanings | common
+def annotation(function: Callable[..., Any], name: str) -> str:
+    found = inspect.signature(function).parameters.get(name)
+    return "" if found is None else str(found.annotation)
+
+
+def about(name: str, text: str, known: Mapping[str, str]) -> list[str]:
+    """The sentences about a parameter: those that mention it, without the first one of the docstring."""
+    own = [sentence for sentence in sentences(text)[1:] if f"`{name}`" in sentence]
+    return own or ([known[name]] if name in known and f"`{name}`" not in text else [])
 
 
 def sentences(text: str) -> list[str]:
     """The sentences of the paragraphs of a docstring; equations are left out."""
     plain = [" ".join(part.split()) for part in paragraphs(text) if not part.startswith("    ")]
-    return [one for part in plain for one in re.split(r'(?<=[.!?:”"`)])(?<=[.!?]|\.[”"`)]) (?=[A-Z0-9`"“(])', part)]
+    return [one for part in plain for one in re.split(r'(?<!al\.)(?<!eq\.)(?:(?<=[.!?])|(?<=\.["”`)])) (?=[A-Z0-9`"“(])', part)]
 
 
 def paragraphs(text: str) -> list[str]:
@@ -154,7 +190,8 @@ def escaped(text: str) -> str:
 
 def cell(text: str, name: str) -> str:
     """The sentences about a parameter in a cell of its row, which already says its name."""
-    text = text.removeprefix(f"`{name}`: ")
+    own = text.removeprefix(f"`{name}`: ")
+    text = own if own == text else own[0].upper() + own[1:]
     return escaped(text).replace("|", r"\|")
 
 
@@ -182,8 +219,8 @@ def signature(name: str, function: Callable[..., Any]) -> str:
 
 def value(default: Any) -> str:
     if inspect.isfunction(default) or inspect.isclass(default):
-        return str(default.__name__)
-    return str(default.name) if isinstance(default, enum.Enum) else repr(default)
+        return str(default.__name__) if default.__name__.isidentifier() and default.__name__[0] != "_" else "..."
+    return json.dumps(default, ensure_ascii=False) if isinstance(default, str) else repr(default)
 
 
 # The verbs

@@ -167,8 +167,8 @@ def _kind(idea: Any) -> Any:
 
 
 def use(file: str | Path) -> None:
-    """Run a Python file of your own and add the ideas that it defines: classes derived from the bases of firth's own, such as
-    `firth.layers.attention.score.ScoreLayer`. After a change of the file, its new ideas replace the old ones."""
+    """Run `file`, a Python file of your own, and add the ideas that it defines: classes derived from the bases of firth's own,
+    such as `firth.layers.attention.score.ScoreLayer`. After a change of the file, its new ideas replace the old ones."""
     path = Path(file).expanduser().resolve()
     try:
         source = path.read_bytes()

@@ -71,7 +71,7 @@ def load(
     dtype: Precision | None = None,
     quantise: Quantisation | None = None,
 ) -> Any:
-    """The run in a folder, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, TranslatorRun, …
+    """The run in the folder `path`, with the weights that were best on validation: a LanguageModelRun, ClassifierRun, …
     A Hugging Face folder or GGUF file with a model of a known family is such a run, too.
 
     `kind`: the class that the run must have, or an ability; any other run is an error that says what it can do. `dtype`: the
@@ -121,14 +121,18 @@ def export_model(
     quantise: GGUFQuantisation | None = None,
     progress: Progress = silent,
 ) -> Path:
-    """Write the run in a folder, or a public model, into a new folder for other tools; see Run.export."""
+    """Write the run in the folder `run`, or a public model, into the new folder `out` for other tools.
+
+    `format`, `license`, `dtype` and `quantise` are those of Run.export."""
     check_export(Path(out), format, dtype, quantise)
     loaded = load(run, "cpu", dtype=dtype)
     return loaded.export(out, format=format, license=license, quantise=quantise, progress=progress)
 
 
 def walk(run: Run[Any] | str | Path, text: str, *, target: str | None = None) -> Walk:
-    """See Run.walk; `run` may be its folder."""
+    """The whole forward pass of `run`, a run or its folder, over `text`, as stages with their equations and numbers.
+
+    `target`: the translation to walk through, for a translator; by default its own."""
     return (run if isinstance(run, Run) else load(run)).walk(text, target=target)
 
 

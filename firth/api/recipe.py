@@ -137,6 +137,7 @@ class Recipe(Tables[Any, Any]):
         return tuple(sorted({str(one) for one in origins_in_use if one is not None})) or None
 
     def toml(self) -> str:
+        """The recipe as the text of a TOML file."""
         return to_toml(self)
 
 
@@ -146,7 +147,9 @@ def read_recipe(path: Path, assignments: Sequence[str] = ()) -> Recipe:
 
 
 def find_recipe(name: str, assignments: Sequence[str] = ()) -> Recipe:
-    """The shipped recipe of that name, or the one in that TOML file, with settings applied."""
+    """The shipped recipe of that `name`, or the one in that TOML file.
+
+    `assignments` change single settings, as on the command line: ["model.depth=6"]."""
     return read_recipe(recipe_path(name), assignments)
 
 
@@ -171,8 +174,10 @@ def _note(message: str) -> None:
 def compose(
     table: Mapping[str, Any], assignments: Sequence[Assignment] = (), notice: Notice = _note, *, complete: bool = False
 ) -> Recipe:
-    """The recipe that a nested dict describes, with `a.b=value` settings applied. Unless it is `complete`, [model] is filled in
-    where training.init names a public model."""
+    """The recipe that `table`, a nested dict, describes.
+
+    `assignments` change single settings: ["model.depth=6"]. Unless it is `complete`, [model] is filled in where training.init
+    names a public model. `notice` is called with remarks, such as the new name of a setting; by default they are warnings."""
     use_installed()
     needed = table.get("ideas", ())
     expect(filter(_is_text, needed if isinstance(needed, Sequence) else ()), _note)

@@ -52,10 +52,10 @@ Existing = Literal["refuse", "resume", "overwrite"]  # what to do if the run exi
 class Watcher:
     """Optional callbacks of a training."""
 
-    work: Progress = silent  # reading, encoding, evaluating
-    begin: Callable[[loop.Training, Recipe], object] = lambda training, recipe: None
-    step: Callable[[StepReport], object] = lambda report: None
-    notice: Callable[[str], None] = lambda message: None
+    work: Progress = silent  # called with (what, done, total) while data are read, encoded and evaluated
+    begin: Callable[[loop.Training, Recipe], object] = lambda training, recipe: None  # called once, before the first step
+    step: Callable[[StepReport], object] = lambda report: None  # called with the record of each step
+    notice: Callable[[str], None] = lambda message: None  # called with each remark about the recipe or the data
 
 
 def train(
@@ -75,10 +75,11 @@ def train(
 ) -> Run[Any]:
     """Train `recipe` (the name of a shipped one, a TOML file, a nested dict or a Recipe) into the folder `out` and load the run.
 
-    The tables override single settings of the recipe: `training={"steps": 100}`. With `resume` an existing run is continued, to
-    the bit; with `overwrite` it is replaced once the data have been read. A progress bar shows the loss; `progress=False` turns
-    it off, and a function `progress(what, done, total)` is called while data are read ("reading", …) and after every step
-    ("training"). `on_step` is called with the record of each step: its `step`, `loss`, `rate`, `tokens`, `seconds` and, where the
+    `data`, `tokenizer`, `model`, `objective`, `training` and `decoding` override single settings in these tables of the recipe:
+    `training={"steps": 100}`. With `resume` an existing run is continued, to the bit. With `overwrite` it is replaced once the
+    data have been read. `progress`: a progress bar shows the loss, `False` turns it off, and a function
+    `progress(what, done, total)` is called while data are read ("reading", …) and after every step ("training"). `on_step`
+    is called with the record of each step: its `step`, `loss`, `rate`, `tokens`, `seconds` and, where the
     step was evaluated, `valid`."""
     given = {
         "data": data,
@@ -134,10 +135,13 @@ def as_recipe(recipe: str | Path | Mapping[str, Any] | Recipe, changes: Mapping[
 
 
 def train_recipe(
-    recipe: Recipe, out: Path, *, resume: bool = False, overwrite: bool = False, watcher: Watcher | None = None
+    recipe: Recipe, out: str | Path, *, resume: bool = False, overwrite: bool = False, watcher: Watcher | None = None
 ) -> Run[Any]:
-    """As `train`, of a Recipe, with callbacks of your own instead of a progress bar."""
-    folder = train_into(recipe, out, resume=resume, overwrite=overwrite, watcher=watcher)
+    """As `train`: train a Recipe, `recipe`, into the folder `out` and load the run, with callbacks instead of a progress bar.
+
+    With `resume` an existing run is continued, with `overwrite` it is replaced. `watcher`: a Watcher with your callbacks; None is
+    silent."""
+    folder = train_into(recipe, Path(out), resume=resume, overwrite=overwrite, watcher=watcher)
     return load(folder.path, recipe.training.device)
 
 

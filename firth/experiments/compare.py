@@ -54,12 +54,16 @@ def compare(
 
 
 def compare(what: str, **settings: Any) -> Any:
-    """Compare architectures, as `firth compare` does. Each result has `.text()` and a figure.
+    """Compare architectures by `what`: "flow", "cost" or "learning". Each result has `.text()` and a figure.
 
-    "flow": how far gradients reach in untrained models of about `size` parameters, up to `length` tokens back. `gain` multiplies
-    the recurrent matrices, `clip` limits the norm of the gradient. "cost": the time of one layer against text length and width,
-    until a call takes `seconds`, or the size is `longest` or `widest`; the best of `rounds`. "learning": the loss of models of
-    equal size that learn `data`, a text file or a named data set, for `steps` steps; each is trained into out/KIND."""
+    flow: how far gradients reach in untrained models of about `size` parameters, up to `length` tokens back. `gain` multiplies
+    the recurrent matrices. `clip` limits the norm of the gradient. `seed` draws weights and texts.
+
+    cost: the time of one layer on `device` against text length and width. Sizes grow until a call takes `seconds`, or the size
+    is `longest` tokens or `widest` dimensions. The best of `rounds` counts.
+
+    learning: the loss of models of equal size, of the `kinds`, that learn `data`, a text file or a named data set, for `steps`
+    steps. Each is trained into a folder of its own in `out`."""
     if what not in COMPARISONS:
         raise ConfigError(f'there is no comparison "{what}".{did_you_mean(what, COMPARISONS)}')
     return COMPARISONS[what](**settings)

@@ -112,6 +112,7 @@ class Description:
         return [*lines, ("can", ", ".join(one.title() for one in self.abilities))] if self.abilities else lines
 
     def figure(self) -> Figure:
+        """The weights of each part as bars."""
         return parameters(self.of.parts)
 
     def __repr__(self) -> str:
@@ -121,7 +122,7 @@ class Description:
         return Table((self.name, ""), self.totals()).html()
 
     def distributed(self, world: int) -> PerProcess:
-        """What each of `world` processes holds and sends while it trains."""
+        """The memory and the traffic of each of `world` processes that train together."""
         if world < 1:
             raise ConfigError(f"world is {world}; expected 1 or more processes")
         return per_process(self.of, self.blocks, self.training, self.tokens, world)

@@ -54,9 +54,9 @@ def playground(
 ) -> PlaygroundResult:
     """Compute attention step by step, with every number: `.text()`, `.figure()`, `.weights`, `.step(name)`.
 
-    The words of `sentence` attend to each other; or `query` is looked up in `table`, pairs of keys and values or a file of them;
-    or the `example` "scores" or "roles" is computed. `vectors` of the words are random unless they are given, as WordVectors or a
-    file; `matrices` are your own X, W_q, W_k, W_v, W_o, Q or P by name. Settings: `score`, `mask`, `limit` (the size of some
+    The words of `sentence` attend to each other. Or `query` is looked up in `table`, pairs of keys and values or a file of them.
+    Or the `example` "scores" or "roles" is computed. `vectors`: WordVectors or a file; by default random vectors. `matrices`:
+    your own X, W_q, W_k, W_v, W_o, Q or P by name. The `settings` are `score`, `mask`, `limit` (the size of some
     masks), `position`, `scale`, `heads`, `width` and `seed` of random vectors, and `projected` (random W_q, W_k, W_v and W_o)."""
     _check_input(sentence, example, table, query, vectors)
     if "limit" in settings and settings.get("mask", Settings.mask) not in LIMITED:

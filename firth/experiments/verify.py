@@ -21,18 +21,18 @@ from firth.tasks.run import Run
 class Verdict(Tabled):
     """The result of a fresh run beside the expected one. `.text()` prints it."""
 
-    recipe: str
-    metric: str
+    recipe: str  # its name
+    metric: str  # the metric that was compared
     measured: float  # by this run
     expected: float  # the recipe's `measured`
-    published: float | None
-    tolerance: float
-    passed: bool
-    same_text: bool | None  # whether the text has the recipe's sha256; None if the recipe has none
-    split: str
+    published: float | None  # the recipe's `published`
+    tolerance: float  # largest difference that passes
+    passed: bool  # |measured − expected| ≤ tolerance
+    same_text: bool | None  # the text has the recipe's sha256; None if the recipe has none
+    split: str  # part of the data that was evaluated
     gap: float | None  # measured − published
     measured_random: float | None  # by this run over random batches, if the recipe asks for them
-    expected_random: float | None
+    expected_random: float | None  # the recipe's `measured_random`
 
     def text(self) -> str:
         """The verdict as `firth verify` prints it."""

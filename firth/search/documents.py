@@ -21,8 +21,10 @@ from firth.vectors.sentences import opened
 
 @dataclass(frozen=True, slots=True)
 class Document:
+    """A text with a name."""
+
     name: str  # its file, or file and line
-    text: str
+    text: str  # the whole document
 
 
 def read_documents(
@@ -47,7 +49,7 @@ def read_documents(
 
 
 def first_lines(source: str | os.PathLike[str], most: int) -> list[Document]:
-    """The first `most` lines of a text or of a named data set, without blank ones, each as a document."""
+    """The first `most` lines of `source`, a text file or a named data set, without blank ones, each as a document."""
     documents: list[Document] = []
     with opened(source) as corpus:
         number, held = 1, list[str]()

@@ -37,7 +37,9 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Hit:
-    document: Document
+    """A document that a search found."""
+
+    document: Document  # its name and text
     score: float  # cosine
 
 
@@ -52,7 +54,7 @@ class Index:
         return f"<Index: {len(self.documents):,} documents; {', '.join(self.methods)}>"
 
     def search(self, query: str, top: int = 10) -> dict[MethodName, list[Hit]]:
-        """The `top` documents for the query by each method, best first; of equal scores, the earlier document first.
+        """The `top` documents for the `query` by each method, best first; of equal scores, the earlier document first.
 
         TF-IDF only finds documents that share a word with the query."""
         if not query.strip():
@@ -84,7 +86,7 @@ def build(
     field: str = "text",
     progress: Progress | bool = True,
 ) -> Index:
-    """An index of the documents: a folder, a file, or a list of texts.
+    """An index of `documents`: a folder, a file, or a list of texts.
 
     `methods`: by default TF-IDF, "vectors" if `vectors` are given, and "contextual" if a `run` is given; `layer` is that of
     `Run.embed`, and `lower` and `strip_punctuation` prepare the texts for the run. `file` keeps the index: what is in it is used

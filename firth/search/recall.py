@@ -23,17 +23,21 @@ _FOLDER = Path(__file__).parent / "paraphrases"
 
 @dataclass(frozen=True)
 class Query:
-    text: str
+    """A query and the documents that answer it."""
+
+    text: str  # as it is searched for
     relevant: tuple[str, ...]  # names of documents
 
 
 @dataclass(frozen=True)
 class Recall:
+    """How well a method finds the documents that belong to queries."""
+
     recall: float  # recall@top
     first: float  # share of the queries whose first hit is relevant
     mrr: float  # within the first `top` documents; 0 where none of them is relevant
-    queries: int
-    top: int
+    queries: int  # number of queries
+    top: int  # documents that were looked at
 
 
 def paraphrases() -> tuple[list[Document], list[Query]]:
@@ -42,7 +46,8 @@ def paraphrases() -> tuple[list[Document], list[Query]]:
 
 
 def read_queries(path: str | Path) -> list[Query]:
-    """From a table with the columns "query" and "document", the name of a relevant document; a query may have several rows."""
+    """The queries in `path`, a table with the columns "query" and "document", the name of a relevant document; a query may have
+    several rows."""
     names_of: dict[str, list[str]] = {}
     for record in records(Path(path), [Column("query", setting=None), Column("document", setting=None)]):
         text, name = record.texts
@@ -53,7 +58,7 @@ def read_queries(path: str | Path) -> list[Query]:
 
 
 def measure(index: Index, queries: Sequence[Query], top: int = 10) -> dict[MethodName, Recall]:
-    """Recall and mean reciprocal rank of every method of the index."""
+    """Recall and mean reciprocal rank of every method of `index` over `queries`, within the first `top` documents."""
     names = {document.name for document in index.documents}
     for name in (name for query in queries for name in query.relevant):
         if name not in names:

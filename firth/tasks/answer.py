@@ -73,7 +73,8 @@ class Answer:
 
 class ReaderRun(Run[SpanReader]):
     def answer(self, question: str, context: str, *, progress: Progress = silent) -> Answer:
-        """The most probable span of `context`, and its probability. A long context is read in windows that overlap by half."""
+        """The most probable span of `context` that answers `question`, and its probability. A long context is read in windows
+        that overlap by half."""
         self._expect_words("question", question)
         self._expect_words("context", context)
         unseen = [one for text in (question, context) for one in self.tokenizer.unseen(text)]

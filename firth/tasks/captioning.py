@@ -78,9 +78,8 @@ class CaptionerRun(Run[ConditionalDecoder]):
         sample: bool = False,
         **settings: Unpack[DecodingKeywords],
     ) -> str:
-        """The caption of an image, which is a path, a PIL image or an array of bytes, height × width × 3: the best of a beam, or
-        with `sample` a random one. Settings that are not given come from the recipe's [decoding]. `captions` takes several
-        images and returns the whole beam with probabilities."""
+        """The caption of `image`, which is a path, a PIL image or an array of bytes, height × width × 3: the best of a beam, or
+        with `sample` a random one. `captions` takes several images and returns the whole beam with probabilities."""
         config = self.decoding(settings)
         return self.captions([image], config, sample=sample)[0][0].text
 
@@ -94,7 +93,9 @@ class CaptionerRun(Run[ConditionalDecoder]):
         first: int = 0,
         progress: Progress | bool = True,
     ) -> list[list[Caption]]:
-        """The beam of each image, best first, with log p and score; see ImageCaptioner.captions."""
+        """The beam of each of `images`, best first, with log p and score; with `sample`, random captions instead.
+
+        `first` is the number of the first image, on which random draws depend."""
         if isinstance(images, str | Path) or hasattr(images, "mode"):
             raise ConfigError("captions takes a list of images. Write captions([image]).")
         pixels = [self.pixels(image) for image in images]
@@ -104,7 +105,7 @@ class CaptionerRun(Run[ConditionalDecoder]):
         )
 
     def overlay(self, image: ImageLike, caption: str | None = None, *, beam: int | None = None) -> ImageAttention:
-        """The cells of the image behind each word of `caption`, by default of the run's own; `.figure()`, `.text()`,
+        """The cells of `image` behind each word of `caption`, by default of the run's own; `.figure()`, `.text()`,
         `.weights`."""
         return self.captioner.overlay(self.pixels(image), caption, self.decoding({"beam": beam}))
 
@@ -114,7 +115,7 @@ class CaptionerRun(Run[ConditionalDecoder]):
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The most probable tokens at each position of the caption `target`, by default the run's own; `text` is the path of the
-        image; `.figure()`, `.text()`."""
+        image; `.figure()`, `.text()`. `top`: the number of tokens at each position."""
         image_1HWC, target_T, input_1T = self._inputs(text, target)
         return predictions(of_pair(self.network, image_1HWC, input_1T), target_T, self.tokenizer.token, top)
 

@@ -158,9 +158,10 @@ class ClassifierRun(Run[Classifier]):
         save: bool = True,
         progress: Progress | bool = True,
     ) -> FittedThreshold:
-        """Choose, on validation data, the threshold on the probability of `label`: for the highest F1, for the highest recall at
-        a minimum `precision`, or for the lowest cost of errors (1 each by default). `label` is the last of two classes by
-        default; with more classes, give one. With `save`, the threshold is stored with the run and used by later calls of
+        """Choose, on validation data or that at `path`, the threshold on the probability of `label`. The `aim` is "f1", the
+        highest F1; "precision", the highest recall at the minimum `precision`; or "cost", the lowest cost of errors, of which
+        `false_positive` and `false_negative` are the costs of one (1 by default). `label` is the last of two classes by default;
+        with more classes, give one. With `save`, the threshold is stored with the run and used by later calls of
         `classify` and `evaluate`."""
         wish, own = Wish(aim, precision, false_positive, false_negative), self._label(label)
         self._refuse_test_data(path)
@@ -209,7 +210,7 @@ class ClassifierRun(Run[Classifier]):
         return self.threshold
 
     def classify(self, texts: Sequence[str], *, threshold: float | None = None, label: str | None = None) -> list[Classification]:
-        """The class of each text, and the probability of every class.
+        """The class of each of `texts`, and the probability of every class.
 
         The most probable class; or, with a `threshold`, `label` if its probability reaches that, and otherwise the most probable
         other class. `label` is the last of two classes by default; with more classes, give one. The default threshold is the one

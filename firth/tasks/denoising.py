@@ -71,8 +71,8 @@ class DenoisingRun(CorruptedTextRun):
         tokens: int | None = None,
         progress: Progress = silent,
     ) -> list[str]:
-        """The original of each corrupted text, as the model writes it. Each blank `__` becomes a <mask>, which stands for any
-        number of tokens. Settings that are not given come from the recipe's [decoding]."""
+        """The original of each of the corrupted `texts`, as the model writes it. Each blank `__` becomes a <mask>, which stands
+        for any number of tokens."""
         refuse_one_text("restore", texts)
         config = self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens})
         encoded = [self._with_masks(text, f"text {number}") for number, text in enumerate(texts, 1)]

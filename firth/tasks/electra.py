@@ -105,7 +105,7 @@ def _counts(batch: Any) -> NDArray[np.float64]:
 
 class ElectraRun(RunningTextRun[Electra]):
     def replaced(self, texts: Sequence[str]) -> list[ReplacedTokens]:
-        """The probability of each token of each text that it was replaced. Use it to find odd words."""
+        """The probability of each token of each of `texts` that it was replaced. Use it to find odd words."""
         refuse_one_text("replaced", texts)
         documents = [self._document(ids) for ids in self._encoder().encode(texts).ids]
         before, behind = len(self.start_ids()), len(self.end_ids())

@@ -67,7 +67,8 @@ class EmbeddingRun(Run[TextEmbedder]):
         pool: Pooling | Literal["sentence"] | None = "sentence",
         progress: Progress | bool = True,
     ) -> Array | list[Array]:
-        """See Run.embed. `pool` "sentence", the default: the model's own pooling and normalisation, special tokens included."""
+        """Vectors of `texts` as float32. `pool`: "sentence", the default, is the model's own pooling and normalisation, special
+        tokens included; the others are those of Run.embed."""
         progress = followed(progress)
         if pool != "sentence":
             found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)

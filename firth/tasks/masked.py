@@ -46,7 +46,7 @@ def masked(model: MaskedLM, token_BT: Tensor, place_BM: Tensor, target_BM: Tenso
 
 class MaskedRun(RunningTextRun[MaskedLM]):
     def fill(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[list[Filling]]:
-        """The most probable tokens for each blank `__` of `text`, or the candidates, ranked."""
+        """The most probable tokens for each blank `__` of `text`: `proposals` of them, or the `candidates`, ranked."""
         return fill(self, text, candidates, proposals)
 
     def _reading(self, text: str) -> Reading:

@@ -64,10 +64,10 @@ def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state:
 class TextScore(Tabled):
     """log p(text) in nats, over the `tokens` that were predicted."""
 
-    tokens: int
-    log_probability: float
-    perplexity: float
-    bits_per_character: float | None
+    tokens: int  # the number of tokens that were predicted
+    log_probability: float  # in nats, of the whole text
+    perplexity: float  # per token
+    bits_per_character: float | None  # None: the tokenizer is lossy, so the text has no probability of its own
 
 
 class LanguageModelRun(Run[LanguageModel]):
@@ -95,13 +95,13 @@ class LanguageModelRun(Run[LanguageModel]):
         return config
 
     def continuations(self, prompt: str, config: DecodingConfig | None = None) -> list[Continuation]:
-        """The config.beam best continuations that beam search finds, best first, with log p and score."""
+        """The continuations of `prompt` that beam search finds, config.beam of them, best first, with log p and score."""
         return search(self, self.prompt_ids(prompt).tolist(), config or self.recipe.decoding)
 
     def stream(
         self, prompt: str, config: DecodingConfig, draft: LanguageRun | None = None, counts: Acceptance | None = None
     ) -> Iterator[str]:
-        """The continuation, piece by piece as it is generated. A piece is held back while it ends inside a character.
+        """The continuation of `prompt`, piece by piece as it is generated. A piece that ends inside a character is held back.
 
         An invalid prompt is refused here, before the first piece is asked for. Beam search yields the whole text at once.
         `draft` as for `generate`; its proposals, and how many were accepted, are added to `counts`."""
@@ -120,8 +120,8 @@ class LanguageModelRun(Run[LanguageModel]):
         draft: LanguageRun | None = None,
         **settings: Unpack[DecodingKeywords],
     ) -> str:
-        """The answer to a conversation so far: a question, or messages such as {"role": "user", "content": "…"}, the last of
-        them the user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
+        """The answer to `messages`: a question, or messages such as {"role": "user", "content": "…"}, the last of them the
+        user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
         `draft` as for `generate`.
 
         For runs that were trained on conversations, and for public models with a chat template."""
@@ -134,8 +134,8 @@ class LanguageModelRun(Run[LanguageModel]):
         draft: LanguageRun | None = None,
         counts: Acceptance | None = None,
     ) -> Iterator[str]:
-        """The answer, piece by piece as it is generated. If the conversation is longer than the model's context, its oldest
-        rounds are left out, with a warning. `draft` and `counts` as for `stream`."""
+        """The answer to `messages`, piece by piece as it is generated. If the conversation is longer than the model's context,
+        its oldest rounds are left out, with a warning. `draft` and `counts` as for `stream`."""
         config = config or self.recipe.decoding
         check_draft(self, draft, config)
         ids = conversation_ids(self, self.format, as_messages(messages), config.tokens)
@@ -179,7 +179,7 @@ class LanguageModelRun(Run[LanguageModel]):
         return found
 
     def score(self, texts: Sequence[str], progress: Progress = silent) -> list[TextScore]:
-        """log p of each text, as the start of a document or line (see `start_ids`)."""
+        """log p of each of `texts`, as the start of a document or line (see `start_ids`)."""
         return [self._score(text, progress) for text in texts]
 
     def _score(self, text: str, progress: Progress) -> TextScore:
@@ -193,17 +193,21 @@ class LanguageModelRun(Run[LanguageModel]):
         return TextScore(tokens, total, math.exp(min(-total / tokens, 700.0)), bits)
 
     def complete(self, text: str, candidates: Sequence[str] | None = None, *, proposals: int = 8) -> list[Completion]:
-        """Fillers of the blank `__`, ranked by log p(left + filler + right); see abilities/completion.py."""
+        """Fillers of the blank `__` in `text`, ranked by log p(left + filler + right).
+
+        `candidates`: the fillers to rank; by default `proposals` of the model's own."""
         return complete(self, text, candidates, proposals)
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
-        """The most probable tokens at each position of `text`, and the probability of the actual one; `.figure()`, `.text()`."""
+        """The most probable tokens at each position of `text`, and the probability of the actual one; `.figure()`, `.text()`.
+
+        `top`: the number of tokens at each position. `target` does not apply to language models."""
         self._refuse("target", target)
         ids = self._ids_after_start(text)
         return predictions(of_text(self.network, ids), ids[1:], self.tokenizer.token, top)
 
     def flow(self, text: str) -> Flow:
-        """How much of the gradient of the last token's loss reaches each earlier token; `.figure()`."""
+        """How much of the gradient of the loss of the last token of `text` reaches each earlier token; `.figure()`."""
         if self.quantised is not None:
             raise ConfigError("flow needs gradients, and quantised weights have none. Load the run without quantise.")
         ids = self._ids_after_start(text)

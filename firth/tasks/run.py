@@ -55,12 +55,13 @@ class Run(ABC, Generic[N]):
     path: Path | None = None  # the run folder; None for a public model that was not imported
 
     def quantise(self, kind: Quantisation) -> None:
-        """Round the weights to int8 or int4, in place: less memory, and fewer bytes to read for each token. `self.quantised` then
-        tells how many. Such a model has no gradients and can neither be moved to another device nor exported."""
+        """Round the weights to `kind`, "int8" or "int4", in place: less memory, and fewer bytes to read for each token.
+        `self.quantised` then tells how many. Such a model has no gradients and can neither be moved to another device nor
+        exported."""
         self.quantised = quantise(self.network, kind)
 
     def to(self, device: Device) -> Self:
-        """Move the run to "cpu", "cuda", "mps" or "auto" (a GPU if there is one), in place; returns the run itself."""
+        """Move the run to `device`: "cpu", "cuda", "mps" or "auto" (a GPU if there is one). It returns the run itself."""
         where = device_for(device)
         if self.quantised is not None and where != self.device:
             raise ConfigError(f"quantised weights cannot be moved. Load the run again, on {where}.")
@@ -146,7 +147,7 @@ class Run(ABC, Generic[N]):
     def embed(
         self, texts: Sequence[str], *, layer: int = -1, pool: Pooling | None = "mean", progress: Progress | bool = True
     ) -> Array | list[Array]:
-        """Contextual vectors as float32; for sentence pairs, of the source.
+        """Contextual vectors of `texts` as float32; for sentence pairs, of the source.
 
         `layer`: 0 is the embedding, 1 … depth the output of that layer; negative numbers count from the end. `pool`: "first",
         "last", "mean" or "max" over the tokens gives one row per text; "words" and None give one array per text, with a row per
@@ -156,7 +157,8 @@ class Run(ABC, Generic[N]):
         return found
 
     def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
-        """How similar the contextual vectors of one word are across sentences, beside its static vector; `.figure()`, `.text()`.
+        """How similar the contextual vectors of a `word` are across `sentences`, beside its static vector; `.figure()`,
+        `.text()`.
 
         In a sentence that contains the word several times the first occurrence counts; "word#2" means the second."""
         return contextual_vectors.compare(self._encoder(), word, sentences, layer)
@@ -192,13 +194,14 @@ class Run(ABC, Generic[N]):
         return attention(self.reading(text, target, context), part, layers)
 
     def states(self, text: str, *, target: str | None = None, context: str | None = None) -> States:
-        """Hidden states and gates of an RNN, LSTM or GRU after each token, layer by layer; `.figure()`, `.text()`.
+        """Hidden states and gates of an RNN, LSTM or GRU after each token of `text`, by layer; `.figure()`, `.text()`.
         `target` and `context` as for `attention`."""
         return states(self.reading(text, target, context))
 
     def walk(self, text: str, *, target: str | None = None) -> Walk:
-        """The whole forward pass of a language model or translator, as stages: `.stages[n].matrices(head)[k].lines(row, column)`
-        goes from the model to one block, one matrix, and the sum that one of its numbers is. `target` as for `attention`."""
+        """The whole forward pass of a language model or translator over `text`, as stages:
+        `.stages[n].matrices(head)[k].lines(row, column)` goes from the model to one block, one matrix, and the sum that one of
+        its numbers is. `target` as for `attention`."""
         return walk(self.reading(text, target), self.tokenizer.token)
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:

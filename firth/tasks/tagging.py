@@ -80,8 +80,9 @@ class TaggerRun(Run[Tagger]):
         return labels
 
     def tag(self, sentences: Sequence[str | Sequence[str]]) -> list[Tags]:
-        """The most probable tag of each word of each sentence, and its probability. A sentence is a list of words, or a string,
-        which is split at white space, so put spaces around what the training data treat as a word ("do n't", a full stop)."""
+        """The most probable tag of each word of each of `sentences`, and its probability. A sentence is a list of words, or a
+        string, which is split at white space, so put spaces around what the training data treat as a word ("do n't", a full
+        stop)."""
         refuse_one_text("tag", sentences)
         given = [tuple(sentence.split() if isinstance(sentence, str) else sentence) for sentence in sentences]
         for words in given:

@@ -96,9 +96,8 @@ class TranslatorRun(Run[ConditionalDecoder]):
         progress: Progress | bool = True,
         **settings: Unpack[DecodingKeywords],
     ) -> list[str]:
-        """The translation of each text: the best of a beam, or with `sample` a random one. Settings that are not given come from
-        the recipe's [decoding]. `translations` returns the whole beam with probabilities. The languages are those of a
-        multilingual model; see `in_languages`."""
+        """The translation of each of `texts`: the best of a beam, or with `sample` a random one. `translations` returns the whole
+        beam with probabilities. `source_language` and `target_language` are those of a multilingual model."""
         run, config = self.in_languages(source_language, target_language), self.decoding(settings)
         return [found[0].text for found in run.translations(texts, config, sample=sample, progress=progress)]
 
@@ -112,14 +111,16 @@ class TranslatorRun(Run[ConditionalDecoder]):
         first: int = 0,
         progress: Progress | bool = True,
     ) -> list[list[Translation]]:
-        """The beam of each text, best first, with log p and score; see Translator.translate."""
+        """The beam of each of `texts`, best first, with log p and score; with `sample`, random translations instead.
+
+        `first` is the number of the first text, on which random draws depend."""
         refuse_one_text("translate", texts)
         return self.translator.translate(
             texts, config or self.recipe.decoding, sample=sample, first=first, progress=followed(progress)
         )
 
     def align(self, source: str, target: str | None = None, *, beam: int | None = None) -> Alignment:
-        """The source words behind each word of `target`, by default of the run's own translation; `.figure()`, `.text()`."""
+        """The words of `source` behind each word of `target`, by default of the run's own translation; `.figure()`, `.text()`."""
         return self.translator.align(source, target, self.decoding({"beam": beam}))
 
     def beam_tree(
@@ -130,7 +131,9 @@ class TranslatorRun(Run[ConditionalDecoder]):
         return self.translator.beam_tree(text, self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens}))
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
-        """The most probable tokens at each position of `target`, by default the run's own translation; `.figure()`, `.text()`."""
+        """The most probable tokens at each position of the translation of `text`; `.figure()`, `.text()`.
+
+        `target`: the translation; by default the run's own. `top`: the number of tokens at each position."""
         pair = self._pair(text, target)
         log_p = of_pair(self.network, pair.source_1S, pair.length_1, pair.input_1T)
         return predictions(log_p, pair.target_T, self.tokenizer.token, top)

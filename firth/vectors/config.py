@@ -20,19 +20,19 @@ class VectorsConfig:
 
     model: Model = "skipgram"  # skipgram: pairs of a word and a neighbour; cbow: the mean of the neighbours predicts the word
     loss: Loss = "ns"  # negative sampling, hierarchical softmax, or the exact softmax for a small vocabulary
-    dim: int = 100
+    dim: int = 100  # dimension of the vectors
     window: int = 5  # largest number of neighbours on each side; the actual number is drawn for each word
     negatives: int = 5  # negative samples for each word, with loss = "ns"
-    epochs: int = 5
+    epochs: int = 5  # passes over the text
     min_count: int = 5  # rarer words are dropped before windows are formed
     sample: float = 1e-3  # t in √(t/f) + t/f, the probability of keeping a word with relative frequency f; 0 keeps all
     rate: float = 0.025  # initial learning rate
     final_rate: float = 1e-4  # the rate falls linearly to this value
     max_vocab: int | None = None  # keep only this many of the most frequent words; None keeps all
     threads: int | None = None  # None: all cores available to this process
-    seed: int = 0
+    seed: int = 0  # of the initial vectors and of all random draws
     deterministic: bool = False  # train in one thread: bit-identical vectors for the same seed, whatever `threads` is
-    device: Device = "cpu"
+    device: Device = "cpu"  # cpu or cuda
     faithful: bool = False  # the equations of the papers; see docs/word-vectors.md for what differs by default
 
     def __post_init__(self) -> None:

@@ -47,7 +47,11 @@ def cooccur(
     field: str = "text",
     progress: Progress | bool = True,
 ) -> WordVectors:
-    """Vectors of the `max_vocab` most frequent words of `source`: a path, a name or sentences, as for `train`.
+    """Vectors of the `max_vocab` most frequent words, from counts of the words around them.
+
+    `source`: a path, a name or sentences, as for `firth.vectors.train`. `window`: the number of neighbours on each side that
+    count. `weight`: "ppmi" (positive pointwise mutual information) or "raw" counts. `svd` reduces the vectors to that many
+    dimensions. Words rarer than `min_count` are left out.
 
     Words that are left out are removed before counting, as in word2vec, so that the window reaches over them."""
     progress = followed(progress)

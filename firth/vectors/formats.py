@@ -36,7 +36,7 @@ _SNIFFED = 10  # lines checked to distinguish text from binary
 def load(
     path: str | Path, format: Format | None = None, verify: bool | None = None, progress: Progress | bool = True
 ) -> WordVectors:
-    """Read word vectors. Pass `format` only if detection by the first bytes fails.
+    """Read the word vectors in the file `path`. Pass `format` only if detection by the first bytes fails.
 
     A `.firth` file opens at once and is read on demand; `verify` checks its checksum first (None: only if the file is small)."""
     place, report = Path(path).expanduser(), followed(progress)

@@ -26,7 +26,9 @@ def pairs(
     format: Format = "auto",
     field: str = "text",
 ) -> Iterator[tuple[str, str]]:
-    """Each word with each word at most `window` positions away, in text order. `source` as for `train`: a path, or sentences."""
+    """Each word with each word at most `window` positions away, in text order.
+
+    `source`: a path or sentences, as for `firth.vectors.train`."""
     if window < 1:
         raise ConfigError(f"window is {window}; expected at least 1")
     return _pairs(source, window, lower, strip_punctuation, format, field)

@@ -134,7 +134,7 @@ def train(
     added up, and the learning rate schedule starts again. With `out`, the result is saved there, also after Ctrl-C; a file that
     is there already is only replaced with `overwrite`.
 
-    A progress bar shows the loss; `progress=False` turns it off, a function `progress(what, done, total)` or the callbacks of a
+    A progress bar shows the loss, unless `progress` is False; a function `progress(what, done, total)` or the callbacks of a
     `watcher` take its place."""
     given = {
         "model": model,

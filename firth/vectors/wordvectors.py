@@ -60,6 +60,7 @@ class WordVectors:
 
     @cached_property
     def index(self) -> dict[str, int]:
+        """The row of each word."""
         return {word: n for n, word in enumerate(self.words)}
 
     @cached_property
@@ -68,6 +69,7 @@ class WordVectors:
 
     @property
     def width(self) -> int:
+        """The dimension of the vectors."""
         return int(self.vectors.shape[1])
 
     @property
@@ -86,7 +88,7 @@ class WordVectors:
         return self.width
 
     def get_vector(self, key: str | int, norm: bool = False) -> NDArray[np.float32]:
-        """The vector of a word, or of the word in that row; with `norm` divided by its norm. As in gensim."""
+        """The vector of `key`, a word or the number of its row, as in gensim; with `norm`, divided by its norm."""
         word = key if isinstance(key, str) else self.words[_row(key, len(self))]
         return self.unit(word) if norm else self[word]
 
@@ -122,23 +124,23 @@ class WordVectors:
             raise DataError(f'"{word}" is not in the vocabulary of {len(self):,} words.{self._suggestion(word)}') from None
 
     def unit(self, word: str) -> NDArray[np.float32]:
-        """The vector of a word divided by its norm."""
+        """The vector of `word` divided by its norm."""
         n = self.id(word)
         return np.asarray(self.vectors[n] / self.norm_V[n])
 
     def similarity(self, a: str, b: str) -> float:
-        """cos(a, b)"""
+        """The cosine of the vectors of the words `a` and `b`."""
         return float(self.unit(a) @ self.unit(b))
 
     def nearest(
         self, vector: ArrayLike, topn: int = 10, exclude: Iterable[str] = (), restrict_vocab: int | None = None
     ) -> Neighbors:
-        """The words with the largest cosine to `vector`, optionally among the first `restrict_vocab` words only."""
+        """The words with the largest cosine to `vector`, without the words in `exclude`."""
         barred = frozenset(map(self.id, exclude))
         return self._search(self._direction(_array(vector))[None], [barred], topn, restrict_vocab)[0]
 
     def nearest_batch(self, vectors: ArrayLike, topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
-        """`nearest` for every row of a matrix: much faster than one call per row."""
+        """`nearest` for every row of the matrix `vectors`: much faster than one call per row."""
         query_Qd = self._queries(_array(vectors))
         return self._search(query_Qd, [frozenset[int]()] * len(query_Qd), topn, restrict_vocab)
 
@@ -150,11 +152,11 @@ class WordVectors:
         method: Method = "add",
         restrict_vocab: int | None = None,
     ) -> Neighbors:
-        """The words nearest to the positive terms and farthest from the negative ones. A term is a word, or a vector (a NumPy
-        array or a torch tensor). The given words are left out of the answer; a word whose vector is given is not.
+        """The words nearest to the terms `positive` and farthest from `negative`. A term is a word, or a vector (a NumPy array or
+        a torch tensor). The given words are left out of the answer; a word whose vector is given is not.
 
-        add (3CosAdd, Mikolov et al. 2013): the cosine with Σ positive − Σ negative, each normalised to length 1;
-        mul (3CosMul, Levy & Goldberg 2014, eq. 4): Π s(positive) / (Π s(negative) + ε), s = (1 + cos) / 2."""
+        `method`: "add" (3CosAdd, Mikolov et al. 2013), the cosine with Σ positive − Σ negative, each normalised to length 1;
+        "mul" (3CosMul, Levy & Goldberg 2014, eq. 4): Π s(positive) / (Π s(negative) + ε), s = (1 + cos) / 2."""
         plus, minus = _terms(positive), _terms(negative)
         if not plus and not minus:
             raise ConfigError("most_similar needs at least one positive or negative word")
@@ -175,25 +177,27 @@ class WordVectors:
         raise ConfigError(f'method is "{method}"; expected add or mul')
 
     def most_similar_batch(self, words: Sequence[str], topn: int = 10, restrict_vocab: int | None = None) -> list[Neighbors]:
-        """`most_similar(word)` for each of many words, as blocked matrix products."""
+        """`most_similar(word)` for each of many `words`, as blocked matrix products."""
         ids = [self.id(word) for word in words]
         return self._search(self.vectors[ids], [frozenset((n,)) for n in ids], topn, restrict_vocab)
 
     def analogy(
         self, a: str, b: str, c: str, topn: int = 10, method: Method = "add", restrict_vocab: int | None = None
     ) -> Neighbors:
-        """a is to b as c is to …: `analogy("spain", "madrid", "france")` is madrid − spain + france."""
+        """`a` is to `b` as `c` is to …: `analogy("spain", "madrid", "france")` is madrid − spain + france.
+
+        `method`: "add" or "mul", as for `most_similar`."""
         return self.most_similar([b, c], [a], topn, method, restrict_vocab)
 
     def doesnt_match(self, words: Sequence[str]) -> str:
-        """The word with the smallest cosine to the mean of all the words, each normalised to length 1. Ties go to the first."""
+        """The word with the smallest cosine to the mean of all `words`, each normalised to length 1. Ties go to the first."""
         if len(words) < 2:
             raise ConfigError(f"doesnt_match needs at least two words; got {len(words)}")
         unit_Nd = np.stack([self.unit(word) for word in words])
         return words[int(np.argmin(unit_Nd @ unit_Nd.mean(0)))]
 
     def axis(self, positive: str | Sequence[str], negative: str | Sequence[str]) -> Axis:
-        """The axis from the negative to the positive words, and the place of every word on it: its cosine with
+        """The axis from the `negative` to the `positive` words, and the place of every word on it: its cosine with
 
             mean of the positive unit vectors − mean of the negative unit vectors
 
@@ -205,7 +209,8 @@ class WordVectors:
         return Axis(plus, minus, direction_d, self.index, self.words, self.vectors @ direction_d / self.norm_V)
 
     def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
-        """Write a `.firth` file; `metadata` is added to the existing metadata. Other formats: `firth.vectors.formats.save`."""
+        """Write the `.firth` file `path`; `metadata` is added to the existing metadata. Other formats:
+        `firth.vectors.formats.save`."""
         from firth.vectors import formats
 
         formats.save(self, path, "firth", metadata)

@@ -36,8 +36,8 @@ class Job:
 
     The draws come from the generator that (seed, number) seeds, as in sequences.py: the text does not depend on its batch."""
 
-    prompt: tuple[int, ...]
-    config: DecodingConfig
+    prompt: tuple[int, ...]  # the tokens to continue
+    config: DecodingConfig  # the settings of [decoding]
     ends: tuple[int, ...] = ()  # tokens that end the text; they are not delivered
     may_end: tuple[int, ...] = ()  # tokens that may follow a text that matches a constraint: its ends, delivered or not
     begins: bool = False  # nothing that is shown stands before the text

@@ -50,6 +50,7 @@ class Walk:
     logits_TV: Tensor
 
     def stage(self, number: int) -> Stage:
+        """The stage with that `number`, counted from 0."""
         if not 0 <= number < len(self.stages):
             raise ConfigError(f"stage is {number}; expected {index_range(len(self.stages))}")
         return self.stages[number]
@@ -60,6 +61,7 @@ class Walk:
         return [(name, one.equation, " × ".join(map(str, one.out_Td.shape))) for name, one in named]
 
     def text(self) -> str:
+        """Each stage with its equation and the size of its output, line by line."""
         widest = max(len(name) for name, _, _ in self.rows())
         return "\n".join(f"{name:<{widest}}  {size:<12}{equation}" for name, equation, size in self.rows())
 

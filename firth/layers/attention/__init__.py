@@ -46,7 +46,13 @@ def attend(
     q_start: int | Tensor = 0,
     kernel: Kernel = "auto",
 ) -> Tensor:
-    """o_BHQE: for each query the mean of the values, weighted by how well their keys match it."""
+    """For each query of `q_BHQD` the mean of the values `v_BGKE`, weighted by how well their keys `k_BGKC` match it: o_BHQE.
+
+    `score`: how a key matches a query; score.SCALED_DOT, DOT, bilinear(M), … `mask`: which keys a query may attend to; masks are
+    joined with & and |. `position`: relative positions, such as ALiBi, or a rotation of q and k. `scale`: a factor on the scores;
+    by default the score's own. `cap`: scores become cap · tanh(score / cap). `q_start`: the position of the first query, one for
+    all rows or one per row. `kernel`: the implementation; "auto" takes the first that can compute this call, and one that is
+    named refuses what it cannot."""
     if not isinstance(score, Score):
         raise ConfigError(f"score is {score!r}; expected a Score, such as score.SCALED_DOT or score.bilinear(M)")
     if scale is None:

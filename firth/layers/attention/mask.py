@@ -278,22 +278,27 @@ ALL_BUT_SELF = AllButSelf()
 
 
 def window(span: int) -> Mask:
+    """Each query attends to the last `span` keys up to and including its own."""
     return Window(span)
 
 
 def around(span: int) -> Mask:
+    """Each query attends to `span` keys around it, its own in the middle."""
     return Around(span)
 
 
 def lengths(length_B: Tensor | Sequence[int]) -> Mask:
+    """Row b has `length_B[b]` real keys, and the rest is padding: `length_B` holds one length per row."""
     return Lengths(torch.as_tensor(length_B))
 
 
 def prefix(length_B: Tensor | Sequence[int]) -> Mask:
+    """A causal mask, except that all queries attend to a prefix; `length_B` holds its length for each row."""
     return Prefix(torch.as_tensor(length_B))
 
 
 def documents(document_BT: Tensor) -> Mask:
+    """Each query attends to its own document; `document_BT` numbers the documents that are packed into a row."""
     return Documents(document_BT)
 
 
