@@ -215,6 +215,11 @@ def in_use() -> tuple[Origin, ...]:
     return tuple(_used.values())
 
 
+def own_kinds(sort: str) -> tuple[str, ...]:
+    """The kinds of a sort that are not firth's, without importing those that are."""
+    return tuple(kind for collection in _COLLECTIONS if collection.sort == sort for kind in collection._origins)
+
+
 @functools.cache
 def _entry_points() -> tuple[metadata.EntryPoint, ...]:
     """Looking for them takes some dozens of milliseconds."""

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from firth import ideas
 from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.inspection.playground import ExampleName, MaskName, PlaygroundResult
+
+_SCORES = ("scaled_dot", "dot", "gaussian", "bilinear", "additive", "cosine")  # without importing torch
+_SCHEMES = ("none", "learned", "sinusoidal", "rotary", "shaw", "t5", "alibi", "disentangled", "learned_t5")
+
+
+def _kinds(what: str, shipped: tuple[str, ...], sort: str) -> str:
+    *most, last = (*shipped, *ideas.own_kinds(sort))
+    return f"{what}: {', '.join(most)} or {last}."
 
 
 @verb()
@@ -32,7 +41,7 @@ def playground(
         str | None,
         typer.Option(help="Query for --table or --example roles: a word, or as many numbers as the keys have."),
     ] = None,
-    score: Annotated[str, typer.Option(help="Score: scaled_dot, dot, gaussian, bilinear, additive or cosine.")] = "scaled_dot",
+    score: Annotated[str, typer.Option(help=_kinds("Score", _SCORES, "attention score"))] = "scaled_dot",
     mask: Annotated[
         str,
         typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),
@@ -41,9 +50,7 @@ def playground(
         int | None,
         typer.Option(help="Size for the mask: window, prefix or document length, or keys before the padding.  [default: 2]"),
     ] = None,
-    position: Annotated[
-        str, typer.Option(help="Position scheme: none, learned, sinusoidal, rotary, shaw, t5, alibi, disentangled or learned_t5.")
-    ] = "none",
+    position: Annotated[str, typer.Option(help=_kinds("Position scheme", _SCHEMES, "position scheme"))] = "none",
     scale: Annotated[
         float | None,
         typer.Option(help="Factor for the scores: 0 averages all keys, a large one picks the best.  [default: the score's own]"),

@@ -445,7 +445,7 @@ def _added(x_Td: Array, settings: Settings) -> Array:
     T, d = x_Td.shape
     scheme = position.SCHEMES[settings.position]
     p_Td = scheme.example_vectors(T, d, _draw(settings))
-    if p_Td is None and scheme.embed is not position.PositionScheme.embed:
+    if p_Td is None and scheme.acts_on_embedding():
         return scheme_example.embedded(settings.position, torch.from_numpy(x_Td), _draw(settings)).numpy()
     return x_Td if p_Td is None else x_Td + p_Td.numpy()
 

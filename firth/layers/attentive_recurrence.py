@@ -24,7 +24,7 @@ from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.config import AttentionConfig
-from firth.layers.attention.score import ScoreKind
+from firth.layers.attention.score import SCORES, ScoreKind, kinds_for_any_widths
 from firth.layers.attention.weights import weights
 from firth.layers.recurrent import CELLS, CellKind, Reset, Trace
 from firth.layers.self_attention import Attend
@@ -59,14 +59,15 @@ class MemoryAttention(nn.Module):
 
     def __init__(self, memory: int, width: int, score: ScoreKind) -> None:
         super().__init__()
-        compared = width if score == "additive" else memory
-        if score not in ("additive", "bilinear") and width != memory:
+        projects = SCORES[score]
+        compared = width if projects.projects_key else memory
+        if not projects.projects_query and width != memory:
             raise ConfigError(
                 f'the score "{score}" needs states and memory of the same width, and these are {width} and {memory}; '
-                'make them equal, or choose "additive" or "bilinear"'
+                f"make them equal, or choose {kinds_for_any_widths()}"
             )
-        self.query = nn.Linear(width, compared, bias=False) if score in ("additive", "bilinear") else nn.Identity()
-        self.key = nn.Linear(memory, compared, bias=False) if score == "additive" else nn.Identity()
+        self.query = nn.Linear(width, compared, bias=False) if projects.projects_query else nn.Identity()
+        self.key = nn.Linear(memory, compared, bias=False) if projects.projects_key else nn.Identity()
         self.attend = Attend(AttentionConfig(heads=1, score=score), compared, reduced=False)
 
     def remember(self, memory_BSm: Tensor, length_B: Tensor) -> Memory:

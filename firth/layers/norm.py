@@ -27,6 +27,7 @@ class Norm(Idea, ABC):
     """A kind of norm, which makes the modules that a model has in many places."""
 
     has_bias: ClassVar[bool] = False
+    kept: ClassVar[int] = 2  # how many vectors it keeps for the backward pass: x and the normalised x
     module: ClassVar[type[nn.Module] | None] = None  # of what `make` returns, if `explained` knows it
 
     @staticmethod
@@ -69,6 +70,7 @@ class RootMeanSquare(Norm):
     about = "Divides by the root of the mean square (Zhang & Sennrich 2019)."
     latex = r"\frac{x}{\sqrt{\mathrm{E}[x^2] + \epsilon}} \odot \gamma"
     module = nn.RMSNorm
+    kept = 3  # x, x over its length, and that times the gains
 
     @staticmethod
     def make(width: int, bias: bool, eps: float) -> nn.Module:

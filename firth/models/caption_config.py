@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from firth.config import with_old_names
 from firth.errors import ConfigError
-from firth.layers.attention.score import ScoreKind
+from firth.layers.attention.score import SCORES, ScoreKind, kinds_for_any_widths
 from firth.models.config import TransformerSettings, at_least_one, at_most
 from firth.models.seq2seq_config import RecurrentDecoderConfig
 
@@ -27,10 +27,10 @@ class RecurrentCaptionConfig(RecurrentDecoderConfig):
     def __post_init__(self) -> None:
         check_channels(self.channels)
         self.check()
-        if self.attention not in ("additive", "bilinear") and self.channels[-1] != self.width:
+        if not SCORES[self.attention].projects_query and self.channels[-1] != self.width:
             raise ConfigError(
                 f'model.attention = "{self.attention}" compares a state of width {self.width} with {self.channels[-1]} channels. '
-                'Make them equal, or choose "additive" or "bilinear".'
+                f"Make them equal, or choose {kinds_for_any_widths()}."
             )
 
 

@@ -22,6 +22,7 @@ from firth.layers.block import Block
 from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.image_cells import Convolutions, ImageCells, Patches
+from firth.layers.norm import NORMS
 from firth.layers.position import PositionScheme
 from firth.layers.recurrent import Cell
 from firth.layers.self_attention import Attend, SelfAttention, WindowAttention
@@ -285,7 +286,7 @@ def _kept(model: Network) -> Iterator[int]:
 
 def _kept_by(block: nn.Module, stack: Stack) -> int:
     width, numbers = stack.settings.width, 0
-    normed = 3 * width if stack.settings.norm.kind == "rms" else 2 * width  # x, x over its length, and that times the gains
+    normed = NORMS[stack.settings.norm.kind].kept * width
     normed *= 2 if stack.settings.norm.placement == "sandwich" else 1
     for layer in block.modules():
         match layer:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.layers.attention import mask
+from firth.layers.position import SCHEMES
 from firth.layers.recurrent import Recurrent, RecurrentKernel, dropout, dropout_words
 from firth.layers.state import AttentionState, RecurrentState
 from firth.layers.token_mixer import MIXERS
@@ -92,7 +93,7 @@ class TransformerLM(Stack, LanguageModel):
         self.config, self.vocab, self.logit_cap = config, vocab, config.logit_cap
         # Where every layer forgets, a text may go on for ever, with the same state.
         forgets = all(MIXERS[config.attention.in_layer(layer)].forgets for layer in range(config.depth))
-        self.context = None if forgets and config.position.kind == "none" else config.context
+        self.context = None if forgets and not SCHEMES[config.position.kind].acts() else config.context
         if config.position.steady is not None:  # beyond it, nothing can be cached
             self.context = min(config.position.steady, config.context or config.position.steady)
         self.embedding_std = config.width**-0.5  # a normalised x times the tied embedding then gives logits of order 1

@@ -7,7 +7,7 @@ from typing import Literal
 
 from firth.config import renamed, with_old_names
 from firth.errors import ConfigError
-from firth.layers.attention.score import ScoreKind
+from firth.layers.attention.score import SCORES, ScoreKind, kinds_for_any_widths
 from firth.layers.recurrent import CELLS, CellKind, Reset
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, check_cell, check_fraction, check_sizes
 from firth.models.embedding_config import SizedEmbeddingConfig
@@ -85,10 +85,10 @@ class RecurrentSeq2SeqConfig(RecurrentDecoderConfig):
                         f'model.{name} only applies without attention, and model.attention is "{self.attention}"; '
                         f'remove model.{name}, or set model.attention = "none"'
                     )
-            if self.attention not in ("additive", "bilinear") and self.encoder_bidirectional:
+            if not SCORES[self.attention].projects_query and self.encoder_bidirectional:
                 raise ConfigError(
                     f'model.attention = "{self.attention}" needs a state and a memory of the same width, and a bidirectional '
-                    'encoder doubles the memory; choose "additive" or "bilinear", or set model.bidirectional = false'
+                    f"encoder doubles the memory; choose {kinds_for_any_widths()}, or set model.bidirectional = false"
                 )
         elif self.encoder_bidirectional:
             raise ConfigError(

@@ -27,6 +27,7 @@ from firth.evaluation.conversation import answers, likelihood
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import at_least_float32, cross_entropy
+from firth.layers.position import SCHEMES
 from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
@@ -246,7 +247,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
                 "objective.pack needs softmax attention, which keeps the conversations in a row apart. Remove it, or set "
                 'model.kind = "transformer".'
             )
-        if model.position.kind in ("learned", "sinusoidal"):
+        if SCHEMES[model.position.kind].acts_on_embedding():
             raise ConfigError(
                 f'objective.pack needs relative positions, but model.position is "{model.position.kind}". Remove it, or set '
                 'model.position = "rotary".'

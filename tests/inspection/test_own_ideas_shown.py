@@ -16,6 +16,7 @@ import firth
 from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import merged
+from firth.errors import ConfigError
 from firth.inspection.playground import Settings, of_sentence
 from firth.inspection.walk import Walk, WalkMatrix
 from firth.serving.lab.app import build
@@ -160,6 +161,13 @@ def test_the_playground_shows_it(settings: dict[str, str], equation: str, tmp_pa
     else:
         away_QK = np.abs(np.arange(4) - np.arange(4)[:, None])
         np.testing.assert_allclose(played.step("scaled")[0], plain.step("scaled")[0] - np.log1p(away_QK))
+
+
+@pytest.mark.usefixtures("_used")
+def test_messages_and_help_name_it() -> None:
+    assert ideas.own_kinds("attention score") == ("city_block",)
+    with pytest.raises(ConfigError, match=r"expected one of scaled_dot, .*, city_block"):
+        Settings(score="city")
 
 
 @pytest.mark.usefixtures("_used")

@@ -148,6 +148,15 @@ class PositionScheme(Idea, nn.Module):
         """The scheme of the layers that attend to a window, if theirs is another."""
         return None
 
+    @classmethod
+    def acts_on_embedding(cls) -> bool:
+        return cls.embed is not PositionScheme.embed
+
+    @classmethod
+    def acts(cls) -> bool:
+        """Whether it acts anywhere."""
+        return cls.acts_on_embedding() or cls.turns or cls.acts_on_scores
+
     @property
     def end(self) -> int | None:
         """How many positions there are; None: they have no end."""

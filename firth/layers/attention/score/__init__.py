@@ -22,6 +22,11 @@ SCORES: Ideas[type[ScoreLayer]] = Ideas(
 ScoreKind = Annotated[str, SCORES]
 
 
+def kinds_for_any_widths() -> str:
+    """The scores of a state and a memory whose widths may differ, for messages."""
+    return " or ".join(f'"{one.kind}"' for one in SCORES if one.projects_query)
+
+
 __all__ = [
     "DOT",
     "GAUSSIAN",
@@ -40,5 +45,6 @@ __all__ = [
     "bilinear",
     "cosine",
     "half_square",
+    "kinds_for_any_widths",
     "shifted_key",
 ]

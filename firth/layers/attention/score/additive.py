@@ -61,6 +61,8 @@ class AdditiveLayer(ScoreLayer):
     label = "additive (Bahdanau)"
     about = "A small network compares q and k (Bahdanau et al. 2015)."
     latex = r"w^\top \tanh(W_q^\top q + W_k^\top k)"
+    projects_query = True
+    projects_key = True
 
     def attend_parameters(self) -> dict[str, Shape]:
         return {"w_HA": (self.heads, self.width)}

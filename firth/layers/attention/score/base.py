@@ -63,6 +63,9 @@ class ScoreLayer(Idea, ABC):
     positions turn them and before keys are cached."""
 
     reduces: ClassVar[bool] = False
+    # Whether attention of a state to a memory of another width projects the query and the keys for this score:
+    projects_query: ClassVar[bool] = False
+    projects_key: ClassVar[bool] = False
 
     def __init__(self, heads: int, width: int) -> None:
         self.heads, self.width = heads, width

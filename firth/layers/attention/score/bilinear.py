@@ -37,6 +37,7 @@ class BilinearLayer(ScoreLayer):
     about = "A dot product through a learned matrix (Luong et al. 2015)."
     latex = r"q^\top M k"
     reduces = True
+    projects_query = True
 
     def layer_parameters(self) -> dict[str, Shape]:
         return {"M_HDD": (self.heads, self.width, self.width)}
