@@ -201,8 +201,8 @@ def _refuse_undrawn(model: Run[Any]) -> None:
     from firth.tasks import TASKS
     from firth.tasks.task import listed
 
-    if not model.task.draws:
-        able = listed(task.name for task in TASKS if task.draws)
+    if not model.task.draws():
+        able = listed(task.name for task in TASKS if task.draws())
         raise ConfigError(f"--save draws the results of {able}; this run is {model.task.is_a}. Remove it.")
 
 
@@ -210,8 +210,9 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
     """The other runs, which must have been trained on the same data."""
     from firth.api import load
     from firth.errors import ConfigError
+    from firth.tasks.ability import LEARN_IN_CONTEXT
 
-    if runs and not model.task.draws_several:
+    if runs and LEARN_IN_CONTEXT not in model.abilities:
         raise ConfigError(f"--beside only applies to runs that learn in context; this run is {model.task.is_a}. Remove it.")
     if runs and save is None:
         raise ConfigError("--beside adds another run to the figure of --save. Add --save, or remove it.")

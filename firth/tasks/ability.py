@@ -41,12 +41,15 @@ class Ability:
     input: str
     output: str
     about: str  # one line
-    method: str  # of the run
     command: str = ""  # the verb with its arguments: "translate {run} TEXT"
     route: str = ""  # of the HTTP API
     room: str = ""  # of the lab
+    method: str = ""  # of the run; by default the name
     needs: Need | None = None
     inspects: bool = False  # it shows how the model computes, beside what the model is for
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "method", self.method or self.name)
 
     @property
     def verb(self) -> str:
@@ -56,147 +59,65 @@ class Ability:
         return self.name.replace("_", " ")
 
 
-WITH_ATTENTION, WITH_STATES = Need("attention", _attends), Need("recurrent layers", _recurs)
-WITH_CHAT_FORMAT = Need("a chat template", lambda model, chats: chats)
+WEIGHTS, STEPS = Need("attention", _attends), Need("recurrent layers", _recurs)
+CHAT_TEMPLATE = Need("a chat template", lambda model, chats: chats)
 CAUSAL = Need("a causal decoder", lambda model, chats: model.kind != "prefix")
 
-GENERATE = Ability(
-    "generate", "prompt", "text", "Continue a prompt.", "generate", "generate {run} PROMPT", "/v1/completions", "generate"
-)
+GENERATE = Ability("generate", "prompt", "text", "Continue a prompt.", "generate {run} PROMPT", "/v1/completions", "generate")
 CHAT = Ability(
-    "chat",
-    "messages",
-    "answer",
-    "Answer a conversation.",
-    "chat",
-    "chat {run}",
-    "/v1/chat/completions",
-    "chat",
-    WITH_CHAT_FORMAT,
+    "chat", "messages", "answer", "Answer a conversation.", "chat {run}", "/v1/chat/completions", "chat", needs=CHAT_TEMPLATE
 )
-SCORE = Ability("score", "texts", "log-probabilities", "Compute the log-probability of texts.", "score", "score {run} FILE")
-COMPLETE = Ability(
-    "complete", "text with a blank", "words", "Rank the words that fit a blank.", "complete", 'complete {run} "a text with __"'
-)
-FILL = Ability(
-    "fill", "text with blanks", "words", "Rank the words that fit each blank.", "fill", 'complete {run} "a text with __"'
-)
+SCORE = Ability("score", "texts", "log-probabilities", "Compute the log-probability of texts.", "score {run} FILE")
+_BLANK = 'complete {run} "a text with __"'
+COMPLETE = Ability("complete", "text with a blank", "words", "Rank the words that fit a blank.", _BLANK)
+FILL = Ability("fill", "text with blanks", "words", "Rank the words that fit each blank.", _BLANK)
 TRANSLATE = Ability(
-    "translate",
-    "texts",
-    "translations",
-    "Translate texts.",
-    "translate",
-    "translate {run} TEXT",
-    "/v1/translate",
-    "translate",
+    "translate", "texts", "translations", "Translate texts.", "translate {run} TEXT", "/v1/translate", "translate"
 )
-CLASSIFY = Ability(
-    "classify",
-    "texts",
-    "classes",
-    "Classify texts: the most probable class of each, and the probability of every class.",
-    "classify",
-    "classify {run} TEXT",
-    "/v1/classify",
-    "classify",
-)
-TAG = Ability(
-    "tag",
-    "sentences",
-    "a tag for each word",
-    "Tag the words of sentences, which are split at white space.",
-    "tag",
-    "tag {run} SENTENCE",
-    "/v1/tag",
-    "tag",
-)
+_CLASSIFY = "Classify texts: the most probable class of each, and the probability of every class."
+CLASSIFY = Ability("classify", "texts", "classes", _CLASSIFY, "classify {run} TEXT", "/v1/classify", "classify")
+_TAG = "Tag the words of sentences, which are split at white space."
+TAG = Ability("tag", "sentences", "a tag for each word", _TAG, "tag {run} SENTENCE", "/v1/tag", "tag")
+_ANSWER = "Find the answers to questions in a text."
 ANSWER = Ability(
-    "answer",
-    "question and text",
-    "a part of the text",
-    "Find the answers to questions in a text.",
-    "answer",
-    "answer {run} --context TEXT QUESTION",
-    "/v1/answer",
-    "answer",
+    "answer", "question and text", "a part of the text", _ANSWER, "answer {run} --context TEXT QUESTION", "/v1/answer", "answer"
 )
-CAPTION = Ability("caption", "images", "captions", "Describe images in words.", "caption", "caption {run} IMAGE", room="caption")
-RESTORE = Ability("restore", "corrupted texts", "texts", "Restore corrupted texts.", "restore")
-FIND_REPLACED = Ability("find_replaced", "texts", "probabilities", "Find the tokens of texts that were replaced.", "replaced")
+CAPTION = Ability("caption", "images", "captions", "Describe images in words.", "caption {run} IMAGE", room="caption")
+RESTORE = Ability("restore", "corrupted texts", "texts", "Restore corrupted texts.")
+FIND_REPLACED = Ability(
+    "find_replaced", "texts", "probabilities", "Find the tokens of texts that were replaced.", method="replaced"
+)
+_IN_CONTEXT = "Learn a task from the examples in its prompt."
 LEARN_IN_CONTEXT = Ability(
-    "learn_in_context",
-    "examples in a prompt",
-    "accuracy or error",
-    "Learn a task from the examples in its prompt.",
-    "evaluate",
-    "evaluate {run}",
-    room="compare",
+    "learn_in_context", "examples", "accuracy or error", _IN_CONTEXT, "evaluate {run}", room="compare", method="evaluate"
 )
-EVALUATE = Ability("evaluate", "held-out data", "metrics", "Measure on held-out data.", "evaluate", "evaluate {run}")
-EMBED = Ability("embed", "texts", "vectors", "Turn texts into vectors.", "embed", "embed {run} TEXT", "/v1/embeddings", "search")
+EVALUATE = Ability("evaluate", "held-out data", "metrics", "Measure on held-out data.", "evaluate {run}")
+EMBED = Ability("embed", "texts", "vectors", "Turn texts into vectors.", "embed {run} TEXT", "/v1/embeddings", "search")
+_PREDICT = "Show the most probable tokens at each position."
 PREDICT = Ability(
-    "predict",
-    "text",
-    "probable tokens",
-    "Show the most probable tokens at each position.",
-    "predictions",
-    "inspect {run} TEXT --what predictions",
-    room="inspect",
+    "predict", "text", "tokens", _PREDICT, "inspect {run} TEXT", room="inspect", method="predictions", inspects=True
+)
+_ATTENTION = "Attention weights over a text: weights[layer][head][query][key]."
+ATTENTION = Ability(
+    name="show_attention",
+    input="text",
+    output="weights",
+    about=_ATTENTION,
+    command="inspect {run} TEXT",
+    route="/v1/attention",
+    room="attention",
+    method="attention",
+    needs=WEIGHTS,
     inspects=True,
 )
-ATTENTION = Ability(
-    "show_attention",
-    "text",
-    "attention weights",
-    "Attention weights over a text: weights[layer][head][query][key].",
-    "attention",
-    "inspect {run} TEXT",
-    "/v1/attention",
-    "attention",
-    WITH_ATTENTION,
-    True,
-)
+_STATES = "Show the hidden states and gates after each token."
 STATES = Ability(
-    "show_states",
-    "text",
-    "hidden states and gates",
-    "Show the hidden states and gates after each token.",
-    "states",
-    "inspect {run} TEXT --what states",
-    "",
-    "inspect",
-    WITH_STATES,
-    True,
+    "show_states", "text", "states", _STATES, "inspect {run} TEXT", room="inspect", method="states", needs=STEPS, inspects=True
 )
-WALK = Ability(
-    "walk", "text", "stages", "Walk through a forward pass, down to single numbers.", "walk", "", "", "walk", CAUSAL, True
-)
+_WALK = "Walk through a forward pass, down to single numbers."
+WALK = Ability("walk", "text", "stages", _WALK, room="walk", needs=CAUSAL, inspects=True)
 
-ABILITIES: Ideas[Ability] = Ideas(
-    "ability",
-    Ability,
-    (
-        GENERATE,
-        CHAT,
-        SCORE,
-        COMPLETE,
-        FILL,
-        TRANSLATE,
-        CLASSIFY,
-        TAG,
-        ANSWER,
-        CAPTION,
-        RESTORE,
-        FIND_REPLACED,
-        LEARN_IN_CONTEXT,
-        EVALUATE,
-        EMBED,
-        PREDICT,
-        ATTENTION,
-        STATES,
-        WALK,
-    ),
-)
+# Those above, in their order, and those from outside.
+ABILITIES: Ideas[Ability] = Ideas("ability", Ability, [one for one in list(globals().values()) if isinstance(one, Ability)])
 ON_TEXT = (EVALUATE, EMBED, ATTENTION, STATES)  # abilities of every task that reads text
 CONTINUING = (SCORE, COMPLETE, PREDICT, WALK, *ON_TEXT)  # and of every language model

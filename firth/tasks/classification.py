@@ -313,7 +313,6 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     uses = frozenset({"tokenizer.vectors"})
     unsupported = {"training.carry": "a classifier has no state to carry between texts"}  # noqa: RUF012 (a ClassVar in Task)
     classes_in = "classes"
-    draws = True
 
     def check(self) -> None:
         super().check()

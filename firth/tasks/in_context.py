@@ -40,7 +40,6 @@ class PromptTask(Task[P, O, D]):
     unit: ClassVar[str]  # of the loss
     measure: ClassVar[Literal["accuracy", "squared_error"]]
     unsupported = {"training.carry": "each prompt has a task of its own"}  # noqa: RUF012 (a ClassVar in Task)
-    draws = draws_several = True
 
     def check(self) -> None:
         super().check()

@@ -244,8 +244,11 @@ class Task(ABC, Generic[C, O, D]):
         return None
 
     classes_in: ClassVar[str | None] = None  # where the metrics have precision, recall and F1 of each class
-    draws: ClassVar[bool] = False  # whether `picture` draws anything
-    draws_several: ClassVar[bool] = False  # and several runs in one picture
+
+    @classmethod
+    def draws(cls) -> bool:
+        """Does `picture` draw anything?"""
+        return cls.picture is not Task.picture
 
 
 AnyTask = Task[Any, Any, Any]

@@ -223,7 +223,6 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         "training.carry": "sentence pairs carry no state from one to the next",
         "training.compile": "it compiles for one shape of batch, and sentence pairs have many lengths",
     }
-    draws = True
 
     def check(self) -> None:
         super().check()

@@ -7,7 +7,7 @@ from firth.tasks.ability import Ability
 from firth.tasks.next_token import LanguageModelRun, NextToken
 from firth.tasks.task import ObjectiveConfig
 
-SURPRISE = Ability("surprise", "texts", "tokens", "Find the most surprising token.", "oddest", "odd {run} TEXT", "/v1/odd")
+SURPRISE = Ability("surprise", "texts", "tokens", "Find the most surprising token.", "odd {run} TEXT", "/v1/odd", method="oddest")
 
 
 @dataclass(frozen=True, kw_only=True)

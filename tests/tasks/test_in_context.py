@@ -110,7 +110,7 @@ def test_a_run_can_be_moved_and_its_recipe_says_what_it_was_tested_on(name: str,
     [
         (lambda model: model.generate("x"), r"this run is a model that learns .* and cannot generate; it can: learn in"),
         (lambda model: model.classify(["x"]), r"this run is a model that learns .* and cannot classify; it can: learn in"),
-        (lambda model: model.embed(["x"]), r"PointReader has no contextual vectors\. Use a language model,"),
+        (lambda model: model.embed(["x"]), r"this run is a model that learns .* and cannot embed; it can: learn in"),
         (lambda model: model.attention("x"), r"this run reads numbers, so there is no text to inspect\. Use"),
         (lambda model: model.evaluate("some.txt"), r"path is some\.txt, but this run is evaluated on generated"),
     ],

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import shell
 from shell import Firth, firth
 from starlette.testclient import TestClient
 from test_own_ideas import FILES, table, use
 
 from firth import ideas
 from firth.api import compose, load, train_recipe
-from firth.cli import own_verbs
 from firth.cli.app import app
 from firth.errors import ConfigError
 from firth.serving.http.app import build
@@ -29,8 +30,18 @@ SETTINGS = {"objective": {"kind": "surprisal"}, "model": {"kind": "gru", "width"
 TEXTS = ["the list is set", "a name"]
 
 
+@pytest.fixture
+def verbs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Verbs that are added are removed afterwards."""
+    monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
+    shell._command.cache_clear()
+    yield
+    shell._command.cache_clear()
+
+
+@pytest.mark.usefixtures("verbs")
 def test_its_ability_is_a_method_a_verb_and_an_address_and_is_listed_everywhere(
-    tmp_path: Path, char_run: Path, use: Any, firth: Firth, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, char_run: Path, use: Any, firth: Firth
 ) -> None:
     use(FILES / "task.py")
     surprise = ABILITIES["surprise"]
@@ -41,8 +52,6 @@ def test_its_ability_is_a_method_a_verb_and_an_address_and_is_listed_everywhere(
 
     assert json.loads(firth("describe", out, "--json").out)["abilities"][:2] == ["surprise", "generate"]
     assert RunLibrary([out]).facts("odd").can(surprise)
-    monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
-    own_verbs.add()
     assert firth("odd", out, *TEXTS).out.splitlines() == found
     served = [ServedModel(name, load(path, "cpu"), Limits()) for name, path in (("odd", out), ("char", char_run))]
     with TestClient(build(Models(served)), base_url="http://127.0.0.1") as client:
