@@ -34,7 +34,7 @@ from firth.evaluation.classification import log_probabilities
 from firth.models import Classifier, TransformerEncoderConfig, classifier
 from firth.models.initialise import initialise
 from firth.tasks.classification import classification
-from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import Labelled, prepare_labelled
 from firth.text.tokenizers.tokenizer import Tokenizer
@@ -106,7 +106,7 @@ def made(data: Labelled, dropout: float = DROPOUT) -> Classifier:
 def firth_trained(data: Labelled, steps: int, seed: int, clock: Clock) -> tuple[float, float]:
     """Sentences per second, and which share of the cells was padding."""
     config = TrainingConfig(steps=WARM + steps, batch=BATCH, device="cpu", rate=RATE, schedule="linear")
-    training = loop.start(made(data), BucketedExamples(data.train, BATCH, seed), config)
+    training = loop.start(made(data), data.train.bucketed(BATCH, seed), config)
     cells: list[int] = []
 
     def loss(model: Classifier, **batch: Any) -> Any:

@@ -28,7 +28,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
-from firth.text.batches.readings import BucketedReadings, Readings
+from firth.text.batches.buckets import Bucketed
+from firth.text.batches.readings import AnswerBatch, Readings
 from firth.text.config import QuestionsConfig
 from firth.text.data.questions import Answered, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
@@ -151,8 +152,8 @@ class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
         assert isinstance(self.recipe.model, SpanEncoderConfig)  # a recipe's family fits its objective
         return span_reader(self.recipe.model, vocab)
 
-    def batches(self, data: Answered) -> BucketedReadings:
-        return BucketedReadings(data.train, self.recipe.training.batch, self.recipe.training.seed)
+    def batches(self, data: Answered) -> Bucketed[AnswerBatch]:
+        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: Answered) -> Loss:
         return answer

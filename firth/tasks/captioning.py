@@ -33,7 +33,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
 from firth.text import TokenizerConfig
-from firth.text.batches.captions import BucketedCaptions, Captions
+from firth.text.batches.buckets import Bucketed
+from firth.text.batches.captions import CaptionBatch, Captions
 from firth.text.config import CaptionsConfig
 from firth.text.data.captions import CaptionData, encode_captions, prepare_captions
 from firth.text.readers.images import Bytes, ImageLike, read_image
@@ -212,8 +213,8 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
         assert isinstance(model, CaptionModelConfig)  # a recipe's family fits its objective
         return captioner(model.with_room(self.recipe.training.context), self.recipe.data.side, vocab)
 
-    def batches(self, data: CaptionData) -> BucketedCaptions:
-        return BucketedCaptions(data.train, self.recipe.training.batch, self.recipe.training.seed)
+    def batches(self, data: CaptionData) -> Bucketed[CaptionBatch]:
+        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: CaptionData) -> Loss:
         return partial(caption, smoothing=self.recipe.objective.smoothing)

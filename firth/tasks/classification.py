@@ -36,8 +36,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
 from firth.text import TokenizerConfig
-from firth.text.batches.buckets import by_length
-from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.examples import Examples, LabelledBatch
 from firth.text.batches.padding import padded
 from firth.text.config import LabelledConfig
 from firth.text.data.labelled import Labelled, encode_labelled, listed, prepare_labelled
@@ -344,8 +344,8 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         assert not isinstance(self.recipe.model, Seq2SeqConfig | CaptionModelConfig)  # a recipe's family fits its objective
         return classifier(self.recipe.model, vocab, self.classes())
 
-    def batches(self, data: Labelled) -> BucketedExamples:
-        return BucketedExamples(data.train, self.recipe.training.batch, self.recipe.training.seed)
+    def batches(self, data: Labelled) -> Bucketed[LabelledBatch]:
+        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: Labelled) -> Loss:
         objective = self.recipe.objective

@@ -41,7 +41,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.batches.conversations import BucketedConversations
+from firth.text.batches.buckets import Bucketed
+from firth.text.batches.conversations import ConversationBatch
 from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template, template_of
@@ -262,11 +263,11 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
         return language_model(self.recipe.model, vocab)
 
-    def batches(self, data: ChatData) -> BucketedConversations | PackedConversations:
+    def batches(self, data: ChatData) -> Bucketed[ConversationBatch] | PackedConversations:
         training = self.recipe.training
         if self.recipe.objective.pack:
             return PackedConversations(data.train.encoded, training.batch, training.context, training.seed)
-        return BucketedConversations(data.train.encoded, training.batch, training.seed)
+        return data.train.encoded.bucketed(training.batch, training.seed)
 
     def loss(self, data: ChatData) -> Loss:
         return conversation if self.recipe.objective.per == "token" else conversation_by_answer

@@ -9,7 +9,6 @@ import pytest
 from captioned import write_captions
 
 from firth.errors import ConfigError, DataError
-from firth.text.batches.captions import BucketedCaptions
 from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.captions import encode_captions, prepare_captions
 from firth.text.datasets.scenes import scenes
@@ -128,7 +127,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path) -> None:
 
 def test_batches_are_determined_by_their_position() -> None:
     data = prepare_captions(CaptionsConfig(name="scenes", count=50, size=24), WORDS)
-    batches, again = (BucketedCaptions(data.train, 8, seed=3) for _ in range(2))
+    batches, again = (data.train.bucketed(8, seed=3) for _ in range(2))
     for _ in range(7):
         batches.next()
     again.seek(7)

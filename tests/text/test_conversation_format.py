@@ -7,7 +7,7 @@ import pytest
 
 from firth.errors import DataError
 from firth.text import Tokenizer, TokenizerConfig
-from firth.text.batches.conversations import BucketedConversations, EncodedConversations
+from firth.text.batches.conversations import EncodedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.config import Kind
 from firth.text.conversation import ChatFormat, Message, Rendered, check_messages
@@ -93,7 +93,7 @@ def test_targets_are_the_next_tokens_of_answers_and_padding_elsewhere() -> None:
     assert batch.target_BT.tolist() == [[PADDING, 3, 4], [6, PADDING, PADDING]]
     assert (batch.tokens, data.tokens, len(data)) == (3, 3, 2)
     assert sum(part.tokens for _, part in data.sweep(1)) == 3
-    batches = BucketedConversations(data, 2, seed=0)
+    batches = data.bucketed(2, seed=0)
     first = batches.next().token_BT.tolist()
     batches.seek(0)
     assert batches.next().token_BT.tolist() == first

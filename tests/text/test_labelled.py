@@ -13,7 +13,7 @@ from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
 from firth.text import LabelledConfig, Tokenizer, TokenizerConfig
-from firth.text.batches.examples import BucketedExamples, Examples
+from firth.text.batches.examples import Examples
 from firth.text.batches.padding import padded
 from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled, read_texts
 from firth.text.data_set import DATA_SETS, File
@@ -242,7 +242,7 @@ def test_padding_nothing_gives_nothing() -> None:
 
 
 def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
-    batches = BucketedExamples(numbered(10), batch=5, seed=3)
+    batches = numbered(10).bucketed(batch=5, seed=3)
     epochs = [[int(row[0]) for _ in range(2) for row in batches.next().token_BT] for _ in range(3)]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
@@ -250,14 +250,14 @@ def test_each_epoch_has_every_example_once_in_an_order_of_its_own() -> None:
 
 
 def test_fewer_examples_than_a_batch_are_drawn_again_each_as_often_as_any() -> None:
-    batches = BucketedExamples(numbered(3), batch=7, seed=0)
+    batches = numbered(3).bucketed(batch=7, seed=0)
     seen = [int(row[0]) for _ in range(3) for row in batches.next().token_BT]
     assert Counter(seen) == {0: 7, 1: 7, 2: 7}
 
 
 def test_a_batch_holds_texts_of_similar_length_and_batches_come_in_any_order() -> None:
     examples = numbered(64)
-    batches = BucketedExamples(examples, batch=8, seed=0)
+    batches = examples.bucketed(batch=8, seed=0)
     lengths = [batches.next().length_B for _ in range(8)]
     assert all(len(length_B) == 8 and length_B.max() - length_B.min() <= 7 for length_B in lengths)
     longest = [int(length_B.max()) for length_B in lengths]
@@ -266,7 +266,7 @@ def test_a_batch_holds_texts_of_similar_length_and_batches_come_in_any_order() -
 
 
 def test_what_fills_no_batch_rests_and_other_texts_do_in_the_next_epoch() -> None:
-    batches = BucketedExamples(numbered(10), batch=4, seed=0)
+    batches = numbered(10).bucketed(batch=4, seed=0)
     epochs = [{int(row[0]) for _ in range(2) for row in batches.next().token_BT} for _ in range(20)]
     assert all(len(epoch) == 8 for epoch in epochs)
     assert set().union(*(set(range(10)) - epoch for epoch in epochs)) == set(range(10))  # each has rested once
@@ -274,20 +274,20 @@ def test_what_fills_no_batch_rests_and_other_texts_do_in_the_next_epoch() -> Non
 
 def test_equally_long_texts_meet_others_in_each_epoch() -> None:
     examples = Examples(np.arange(40, dtype=np.uint16), np.arange(41), np.zeros(40, np.int64))
-    batches = BucketedExamples(examples, batch=4, seed=0)
+    batches = examples.bucketed(batch=4, seed=0)
     epochs = [{frozenset(batches.next().token_BT[:, 0].tolist()) for _ in range(10)} for _ in range(3)]
     assert not epochs[0] & epochs[1]
     assert not epochs[1] & epochs[2]
 
 
 def test_a_batch_depends_on_seed_and_position_alone() -> None:
-    batches = BucketedExamples(numbered(9), batch=4, seed=1)
+    batches = numbered(9).bucketed(batch=4, seed=1)
     straight = [batches.next().token_BT.tolist() for _ in range(6)]
-    again = BucketedExamples(numbered(9), batch=4, seed=1)
+    again = numbered(9).bucketed(batch=4, seed=1)
     again.seek(4)
     assert again.next().token_BT.tolist() == straight[4]
     assert again.position == 5
-    other = BucketedExamples(numbered(9), batch=4, seed=2)
+    other = numbered(9).bucketed(batch=4, seed=2)
     assert [other.next().token_BT.tolist() for _ in range(6)] != straight
 
 

@@ -15,7 +15,7 @@ from questions import RECORDS, write_questions
 
 from firth.errors import DataError
 from firth.text import QuestionsConfig, Tokenizer, TokenizerConfig
-from firth.text.batches.readings import NOWHERE, BucketedReadings, Readings
+from firth.text.batches.readings import NOWHERE, Readings
 from firth.text.data.questions import encode_questions, prepare_questions, windows
 from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import GoldAnswer, Question
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_said_and_counted(tmp_path: Path) -> None:
     assert cut.notice.startswith("8 of 8 training contexts do not fit into 14 tokens with their question")
     assert f"{len(cut.train) - answered} of {len(cut.train)} windows do not hold the whole answer" in cut.notice
     assert 8 <= answered < len(cut.train)
-    batches = BucketedReadings(cut.train, 4, 0)
+    batches = cut.train.bucketed(4, 0)
     assert all((batches.next().start_B != NOWHERE).all() for _ in range(20))
 
 
@@ -129,11 +129,11 @@ def test_questions_on_one_context_are_held_out_together_and_words_are_learned_fr
 
 def test_batches_are_a_function_of_seed_and_position(tmp_path: Path) -> None:
     readings = prepared(write_questions(tmp_path / "q.jsonl")).train
-    one, other = (BucketedReadings(readings, 8, 3) for _ in range(2))
+    one, other = (readings.bucketed(8, 3) for _ in range(2))
     batches = [one.next() for _ in range(110)]
     other.seek(104)
     assert np.array_equal(other.next().token_BT, batches[104].token_BT)
-    assert not np.array_equal(BucketedReadings(readings, 8, 4).next().token_BT, batches[0].token_BT)
+    assert not np.array_equal(readings.bucketed(8, 4).next().token_BT, batches[0].token_BT)
 
 
 def test_another_file_is_read_with_the_tokens_of_the_run(tmp_path: Path) -> None:

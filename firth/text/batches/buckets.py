@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +12,7 @@ from firth.text.batches.permutation import keys, permuted
 
 Ints = NDArray[np.int64]
 
+Batch = TypeVar("Batch")
 _DRAW, _ORDER = 0, 1  # the purposes of an epoch's keys
 
 
@@ -45,6 +49,22 @@ class Buckets:
             place = np.arange(epoch * count, (epoch + 1) * count, dtype=np.uint64)
             shuffle, index = np.divmod(place, np.uint64(len(self._length_N)))
         return permuted(index, len(self._length_N), keys(self._seed, shuffle, _DRAW)).astype(np.int64)
+
+
+class Bucketed(Generic[Batch]):
+    """Batches of `batch` texts of similar length (see Buckets), which `make` makes of their rows."""
+
+    def __init__(self, make: Callable[[Ints], Batch], length_N: Ints, batch: int, seed: int) -> None:
+        self.position = 0
+        self._make, self._buckets = make, Buckets(length_N, batch, seed)
+
+    def seek(self, position: int) -> None:
+        self.position = position
+
+    def next(self) -> Batch:
+        batch = self._make(self._buckets.rows(self.position))
+        self.position += 1
+        return batch
 
 
 def by_length(length_N: Ints, batch: int) -> list[Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
-from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.buckets import Bucketed, by_length
 from firth.text.batches.padding import Ints, concatenated
 from firth.text.batches.pairs import decoder_rows
 from firth.text.tokenizers.special_tokens import Ids
@@ -90,6 +90,12 @@ class Captions:
     def batch(self, row_B: Ints) -> CaptionBatch:
         return CaptionBatch(np.asarray(self.image_MHWC[self.image_N[row_B]]), *decoder_rows(self.ids, self.starts, row_B))
 
+    def bucketed(self, batch: int, seed: int) -> Bucketed[CaptionBatch]:
+        """For training: batches of similar length, in random order."""
+        if not len(self):
+            raise DataError("there are no captions to train on")
+        return Bucketed(self.batch, self.length_N, batch, seed)
+
     def sweep(self, batch: int) -> Iterator[tuple[Ints, CaptionBatch]]:
         """All captions once, grouped by similar length: each batch, and the captions that are its rows."""
         for row_B in by_length(self.length_N, batch):
@@ -102,21 +108,3 @@ class Captions:
             return self
         encoded = [self.ids[self.starts[row] : self.starts[row + 1]] for row in kept]
         return Captions.of(lambda: self.image_MHWC, self.image_N[kept], encoded, [self.texts[row] for row in kept], self.kinds)
-
-
-class BucketedCaptions:
-    """Batches of `batch` captions of similar length with their images; see Buckets."""
-
-    def __init__(self, captions: Captions, batch: int, seed: int) -> None:
-        if not len(captions):
-            raise DataError("there are no captions to train on")
-        self.position = 0
-        self._captions, self._buckets = captions, Buckets(captions.length_N, batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
-
-    def next(self) -> CaptionBatch:
-        row_B = self._buckets.rows(self.position)
-        self.position += 1
-        return self._captions.batch(row_B)

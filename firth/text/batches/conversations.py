@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.buckets import Bucketed, by_length
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.conversation import Rendered
 
@@ -59,23 +59,11 @@ class EncodedConversations:
         token_BT, _ = padded_rows(self.ids, self.starts, row_B)
         return ConversationBatch(token_BT, padded_rows(self.targets, self.starts, row_B, PADDING)[0])
 
+    def bucketed(self, batch: int, seed: int) -> Bucketed[ConversationBatch]:
+        """For training: batches of similar length, in random order."""
+        return Bucketed(self.batch, self.length_N, batch, seed)
+
     def sweep(self, batch: int) -> Iterator[tuple[Ints, ConversationBatch]]:
         """All conversations once, grouped by similar length: each batch, and the conversations that are its rows."""
         for row_B in by_length(self.length_N, batch):
             yield row_B, self.batch(row_B)
-
-
-class BucketedConversations:
-    """Batches of `batch` conversations of similar length; see Buckets."""
-
-    def __init__(self, conversations: EncodedConversations, batch: int, seed: int) -> None:
-        self.position = 0
-        self._conversations, self._buckets = conversations, Buckets(conversations.length_N, batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
-
-    def next(self) -> ConversationBatch:
-        row_B = self._buckets.rows(self.position)
-        self.position += 1
-        return self._conversations.batch(row_B)

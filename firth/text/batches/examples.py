@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.buckets import Bucketed, by_length
 from firth.text.batches.padding import concatenated, padded_rows
 from firth.text.tokenizers.special_tokens import Ids
 
@@ -51,6 +51,10 @@ class Examples:
     def batch(self, row_B: NDArray[np.int64]) -> LabelledBatch:
         return LabelledBatch(*padded_rows(self.ids, self.starts, row_B), self.label_N[row_B])
 
+    def bucketed(self, batch: int, seed: int) -> Bucketed[LabelledBatch]:
+        """For training: batches of similar length, in random order."""
+        return Bucketed(self.batch, self.length_N, batch, seed)
+
     def sweep(self, batch: int) -> Iterator[tuple[NDArray[np.int64], LabelledBatch]]:
         """All examples once, grouped by similar length: each batch, and the examples that are its rows."""
         for row_B in by_length(self.length_N, batch):
@@ -67,19 +71,3 @@ class Examples:
     @classmethod
     def of(cls, texts: Sequence[Ids], label_N: NDArray[np.int64]) -> Examples:
         return cls(*concatenated(texts), label_N)
-
-
-class BucketedExamples:
-    """Batches of `batch` examples of similar length; see Buckets."""
-
-    def __init__(self, examples: Examples, batch: int, seed: int) -> None:
-        self.position = 0
-        self._examples, self._buckets = examples, Buckets(examples.length_N, batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
-
-    def next(self) -> LabelledBatch:
-        row_B = self._buckets.rows(self.position)
-        self.position += 1
-        return self._examples.batch(row_B)

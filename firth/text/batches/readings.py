@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firth.errors import DataError
-from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.buckets import Bucketed, by_length
 from firth.text.batches.padding import Ints, padded_rows
 from firth.text.readers.squad import Question
 from firth.text.tokenizers.special_tokens import Ids
@@ -68,6 +68,13 @@ class Readings:
         token_BT, length_B = padded_rows(self.ids, self.starts, row_B)
         return AnswerBatch(token_BT, length_B, self.first_N[row_B], self.start_N[row_B], self.end_N[row_B])
 
+    def bucketed(self, batch: int, seed: int) -> Bucketed[AnswerBatch]:
+        """For training: windows of similar length that hold their answer, in random order."""
+        rows = self.answered
+        if not len(rows):
+            raise DataError("no answer fits completely into a window of its context. Raise training.context.")
+        return Bucketed(lambda row_B: self.batch(rows[row_B]), self.length_N[rows], batch, seed)
+
     def sweep(self, batch: int) -> Iterator[tuple[Ints, AnswerBatch]]:
         """All windows once, grouped by similar length: each batch, and the windows that are its rows."""
         for row_B in by_length(self.length_N, batch):
@@ -80,22 +87,3 @@ class Readings:
         begin, stop = (int(self.span_2[self.starts[window] + token, side]) for token, side in ((start, 0), (end, 1)))
         found = context[begin:stop]
         return found.strip(), begin + len(found) - len(found.lstrip())
-
-
-class BucketedReadings:
-    """Batches of `batch` windows of similar length that hold their answer; see Buckets."""
-
-    def __init__(self, readings: Readings, batch: int, seed: int) -> None:
-        self.position = 0
-        self._readings, self._rows = readings, readings.answered
-        if not len(self._rows):
-            raise DataError("no answer fits completely into a window of its context. Raise training.context.")
-        self._buckets = Buckets(readings.length_N[self._rows], batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
-
-    def next(self) -> AnswerBatch:
-        row_B = self._rows[self._buckets.rows(self.position)]
-        self.position += 1
-        return self._readings.batch(row_B)

@@ -6,13 +6,14 @@ sentences are held in memory.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Buckets, by_length
+from firth.text.batches.buckets import Bucketed, by_length
 from firth.text.batches.padding import PADDING, Ints, padded_rows, starts_of
 from firth.text.batches.permutation import keys
 from firth.text.tokenizers.special_tokens import Ids
@@ -101,29 +102,23 @@ class Sentences:
         return self.label[self.word_starts[row] : self.word_starts[row + 1]]
 
 
-class BucketedSentences:
-    """Batches of `batch` sentences of similar length (see Buckets), each a function of (seed, position) alone.
+class BucketedSentences(Bucketed[TaggedBatch]):
+    """Each batch is a function of (seed, position) alone.
 
     A share `hidden` of the pieces is replaced by `unknown`, so that the model learns from known words how to tag unknown ones."""
 
     def __init__(
         self, sentences: Sentences, batch: int, seed: int, *, spelled: bool, hidden: float = 0.0, unknown: int | None = None
     ) -> None:
-        self.position = 0
-        self._sentences, self._seed, self._spelled = sentences, seed, spelled
-        self._hidden, self._unknown = hidden, unknown
-        self._buckets = Buckets(sentences.length_N, batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
+        super().__init__(functools.partial(sentences.batch, spelled=spelled), sentences.length_N, batch, seed)
+        self._seed, self._hidden, self._unknown = seed, hidden, unknown
 
     def next(self) -> TaggedBatch:
-        batch = self._sentences.batch(self._buckets.rows(self.position), spelled=self._spelled)
+        place, batch = self.position << 32, super().next()
         if self._hidden and self._unknown is not None:
-            place = np.arange(batch.token_BT.size, dtype=np.uint64) + np.uint64(self.position << 32)
-            drawn_BT = keys(self._seed, place, _UNKNOWN).reshape(batch.token_BT.shape)
+            number = np.arange(batch.token_BT.size, dtype=np.uint64) + np.uint64(place)
+            drawn_BT = keys(self._seed, number, _UNKNOWN).reshape(batch.token_BT.shape)
             batch.token_BT[drawn_BT < np.uint64(int(self._hidden * 2**64))] = self._unknown
-        self.position += 1
         return batch
 
 
