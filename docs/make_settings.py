@@ -1,6 +1,7 @@
-"""Writes the tables of settings in docs/recipes.md from the config classes, the table of abilities in docs/concepts.md,
-firth/decoding/keywords.py, the type of the keyword arguments that are settings of [decoding], and the files in docs/own-ideas.md,
-which are those of tests/ideas. The comment on a field is the meaning of the setting.
+"""Writes the tables of settings and of kinds in docs/recipes.md from the config classes and the collections of ideas, the scores
+in docs/attention.md, the table of abilities in docs/concepts.md, firth/decoding/keywords.py, the type of the keyword arguments
+that are settings of [decoding], and the files in docs/own-ideas.md, which are those of tests/ideas. The comment on a field is the
+meaning of the setting.
 
 python docs/make_settings.py [PAGE]
 """
@@ -27,6 +28,13 @@ from firth.api.recipe import Expected, Recipe
 from firth.config import choices, sub_tables
 from firth.decoding.config import DecodingConfig
 from firth.experiments.results import place
+from firth.ideas import Ideas
+from firth.layers.activation import ACTIVATIONS
+from firth.layers.attention.score import SCORES
+from firth.layers.norm import NORMS
+from firth.layers.position import SCHEMES
+from firth.layers.recurrent import CELLS
+from firth.layers.token_mixer import MIXERS
 from firth.models import ModelConfig
 from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
@@ -37,16 +45,28 @@ from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
 from firth.training.config import TrainingConfig
 from firth.training.metric import METRICS
+from firth.training.optim import OPTIMIZERS
+from firth.training.schedule import SCHEDULES
 
 KEYWORDS = Path(inspect.getfile(DecodingConfig)).with_name("keywords.py")
 PAGE = Path(__file__).resolve().parent / "recipes.md"
 CONCEPTS = PAGE.with_name("concepts.md")
-
-
+ATTENTION = PAGE.with_name("attention.md")
 OWN_IDEAS = PAGE.with_name("own-ideas.md")
 EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
+BEGIN_KINDS, END_KINDS = "<!-- kinds: written by docs/make_settings.py -->", "<!-- /kinds -->"
+IDEAS: dict[str, Ideas[Any]] = {
+    "Attention scores": SCORES,
+    "Position schemes": SCHEMES,
+    "Kinds of self-attention": MIXERS,
+    "Recurrent cells": CELLS,
+    "Norms": NORMS,
+    "Activations": ACTIVATIONS,
+    "Optimisers": OPTIMIZERS,
+    "Learning-rate schedules": SCHEDULES,
+}
 MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
 _PLAIN = ("summary", "imported", "ideas")  # settings of a recipe that are no tables
@@ -437,7 +457,27 @@ def with_examples(page: str) -> str:
     return fence.sub(lambda one: one[1] + (EXAMPLES / one[2]).read_text(encoding="utf-8") + "```", page)
 
 
+def kinds_table(collection: Ideas[Any]) -> str:
+    """The kinds that firth ships, as they describe themselves."""
+    rows = []
+    for one in (collection[kind] for kind in collection.shipped_kinds):
+        latex = one.latex.replace("|", r"\vert ").strip()  # a bar would end a cell
+        rows.append((_code(one.kind), one.title(), one.about, f"${latex}$" if latex else ""))
+    return _markdown(("kind", "name", "what it does", "equation"), rows)
+
+
+def kinds_page() -> str:
+    tables = [f"### {heading}\n\n{kinds_table(collection)}" for heading, collection in IDEAS.items()]
+    return "\n" + "\n\n".join(tables) + "\n\n"
+
+
+def scores_table() -> str:
+    return f"\n{kinds_table(SCORES)}\n\n"
+
+
 if __name__ == "__main__":
+    place(PAGE, kinds_page(), BEGIN_KINDS, END_KINDS)
+    place(ATTENTION, scores_table(), BEGIN_KINDS, END_KINDS)
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
     OWN_IDEAS.write_text(with_examples(OWN_IDEAS.read_text(encoding="utf-8")), encoding="utf-8")

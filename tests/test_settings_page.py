@@ -55,6 +55,13 @@ def test_the_table_of_abilities_is_up_to_date(maker: ModuleType, tmp_path: Path)
     assert copy.read_text(encoding="utf-8") == maker.CONCEPTS.read_text(encoding="utf-8"), "run python docs/make_settings.py"
 
 
+def test_the_tables_of_kinds_are_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
+    for page, text in ((PAGE, maker.kinds_page()), (maker.ATTENTION, maker.scores_table())):
+        copy = Path(shutil.copy(page, tmp_path))
+        place(copy, text, maker.BEGIN_KINDS, maker.END_KINDS)
+        assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8"), "run python docs/make_settings.py"
+
+
 def test_the_keywords_of_decoding_are_up_to_date(maker: ModuleType) -> None:
     assert maker.KEYWORDS.read_text(encoding="utf-8") == maker.keywords(), "run python docs/make_settings.py"
 
