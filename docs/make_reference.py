@@ -42,7 +42,7 @@ COMMON = {
     "Those that are not given come from the recipe.",
     "progress": "`True` shows a progress bar if the work takes more than two seconds, `False` shows none; "
     "a function `progress(what, done, total)` is called instead.",
-    "config": "A `DecodingConfig`; by default the recipe's [`[decoding]`](recipes.md#decoding).",
+    "config": "A `DecodingConfig`, such as `run.recipe.decoding`, the recipe's [`[decoding]`](recipes.md#decoding).",
     **dict.fromkeys(("beam", "penalty", "tokens"), "As in [`[decoding]`](recipes.md#decoding); by default the recipe's."),
     "path": "Data to evaluate on; by default the run's own.",
     "split": 'Part of the run\'s own data: "test", "valid" or "train"; by default the first of these that it has.',

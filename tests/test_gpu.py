@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from runs import recipe_table
 from searches import beam, greedy
 
 from firth.api import compose, load, train_recipe
 from firth.api.training import train_into
 from firth.decoding.config import DecodingConfig
 from firth.decoding.generate import generate
-from firth.errors import Diverged
+from firth.errors import ConfigError, Diverged
 from firth.layers.attention import attend, mask
 from firth.models import (
     RecurrentConfig,
@@ -245,6 +246,22 @@ def test_on_a_gpu_the_weights_of_a_diverged_run_are_those_of_the_last_good_step(
         list(map(keep, _poisoned(training, config, at=4)))
     assert all(torch.equal(now, then) for now, then in zip(training.model.parameters(), kept[3], strict=True))
     assert len(kept) <= 5, "it is noticed one step later"
+
+
+def test_a_run_that_moves_to_a_gpu_and_back_writes_and_exports_the_same(tmp_path: Path) -> None:
+    run = load(train_recipe(compose(recipe_table(model="transformer")), tmp_path / "run").path, "cpu")
+    before = run.generate("the", tokens=20, temperature=0)
+    run.export(tmp_path / "cpu" / "same", "safetensors")
+    assert run.to("cuda").device.type == "cuda"
+    assert run.generate("the", tokens=20, temperature=0) == before
+    run.export(tmp_path / "cuda" / "same", "safetensors")
+    assert run.device.type == "cuda"
+    (one, other) = (tmp_path / place / "same" / "model.safetensors" for place in ("cpu", "cuda"))
+    assert one.read_bytes() == other.read_bytes()
+    assert run.to("cpu").generate("the", tokens=20, temperature=0) == before
+    run.quantise("int8")
+    with pytest.raises(ConfigError, match="quantised weights cannot be moved"):
+        run.to("cuda")
 
 
 def test_on_a_gpu_a_bad_last_step_is_noticed() -> None:

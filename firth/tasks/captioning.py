@@ -130,7 +130,9 @@ class CaptionerRun(Run[ConditionalDecoder]):
         beam: int | None = None,
     ) -> dict[str, object]:
         """Loss of the reference captions, and exact match, BLEU and ROUGE of the run's own; for scenes also those of images with
-        pairs of colour and shape that never occur in training. See Run.evaluate; `path` is a table like data.path."""
+        pairs of colour and shape that never occur in training. See Run.evaluate.
+
+        `path`: a table like data.path."""
         progress = followed(progress)
         check_split(self.recipe.data, path, split)
         config = self.decoding({"beam": beam})

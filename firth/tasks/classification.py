@@ -255,8 +255,8 @@ class ClassifierRun(Run[Classifier]):
         threshold: float | None = None,
         label: str | None = None,
     ) -> dict[str, object]:
-        """See Run.evaluate. With `contrast`, also the share of contrast pairs that a sentiment classifier gets right. `threshold`
-        and `label`: see `classify`."""
+        """Accuracy, and precision, recall and F1 of each class; see Run.evaluate. With `contrast`, also the share of contrast
+        pairs that a sentiment classifier gets right. `threshold` and `label`: see `classify`."""
         decision = self.decision(threshold, label)
         pairs = {"contrast": dataclasses.asdict(self.contrast())} if contrast else {}  # first, because it may raise
         check_split(self.recipe.data, path, split)

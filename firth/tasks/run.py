@@ -83,8 +83,8 @@ class Run(ABC, Generic[N]):
         refused with the reason.
 
         `format`: "hf" (Hugging Face: `transformers` computes the same logits), "onnx", "safetensors", "gguf" or "ctranslate2".
-        `license` goes into the model card. `dtype` is the type of the written weights, by default their own. `quantise`
-        the matrices of a GGUF file: "q8_0", "q4_0" or "q4_k_m"."""
+        `license`: that of the weights, for the model card. `dtype`: the type of the written weights, by default their own.
+        `quantise`: for the matrices of a GGUF file, "q8_0", "q4_0" or "q4_k_m"."""
         return exporting.export(
             self, Path(out), format=format, license=license, dtype=dtype, quantise=quantise, progress=progress
         )
@@ -206,7 +206,7 @@ class Run(ABC, Generic[N]):
 
     def predictions(self, text: str, *, target: str | None = None, top: int = 5) -> Predictions:
         """The `top` most probable tokens at each position, and the probability of the actual one; `.figure()`, `.text()`.
-        Of a language model over `text`; of a translator over `target`, by default its own translation."""
+        A language model predicts `text`; a translator predicts `target`, by default its own translation."""
         raise self.refusal(PREDICT)
 
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:

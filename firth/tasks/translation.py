@@ -150,7 +150,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
     ) -> dict[str, object]:
         """Loss of the reference translations, and BLEU, chrF and exact match of the run's own; see Run.evaluate.
 
-        `path` holds sentence pairs, or `path` the sources and `target` the translations, line by line."""
+        `path`: a file of sentence pairs, or of the sources alone. `target`: then the file of the translations, line by line."""
         progress = followed(progress)
         check_split(self.recipe.data, path, split)
         translator, config = self.translator, self.decoding({"beam": beam})

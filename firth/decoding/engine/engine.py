@@ -121,7 +121,8 @@ class Engine:
 
     def submit(self, job: Job, deliver: Deliver, text: TextSoFar | FirthError | None = None) -> Ticket:
         """Queue a `job`. `deliver` is called in the engine's thread with the new events, at most once per step; the last event is
-        Finished. It must return quickly. `text`: what `text` has made of the job, or its error, with which the job then ends."""
+        Finished. It must return quickly. `text`: the result of `Engine.text` for this job, or its error, with which the job
+        then ends."""
         self.limits.check(job)
         text = text or self.text(job)
         with self._changed:

@@ -36,11 +36,10 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     description = describe(described, assignments, progress)
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
-        "from firth.experiments.describe import describe\n"
-        "from firth.figures.counting import parameters\n\n"
-        f"found = describe({given})\n"
+        "import firth\n\n"
+        f"found = firth.describe({given})\n"
         "print(found.parameters, found.of.matrices, found.flops_per_token, found.training_bytes, found.inference_bytes)\n"
-        "figure = parameters(found.of.parts)\n"
+        "figure = found.figure()\n"
         "figure.plot\n"
     )
     facts = {
