@@ -32,6 +32,7 @@ from firth.ideas import Ideas
 from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.score import SCORES
 from firth.layers.norm import NORMS
+from firth.layers.objective import OBJECTIVES
 from firth.layers.position import SCHEMES
 from firth.layers.recurrent import CELLS
 from firth.layers.token_mixer import MIXERS
@@ -40,7 +41,7 @@ from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
 from firth.tasks import FAMILIES, TASKS, default_task
 from firth.tasks.ability import ABILITIES
-from firth.tasks.task import SPECIAL, AnyTask
+from firth.tasks.task import SPECIAL, AnyTask, TokenLossConfig
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
 from firth.training.config import TrainingConfig
@@ -125,7 +126,7 @@ def settings_page() -> str:
     """The generated part of the page."""
     parts = [_recipe(), *_data(), *_plain("tokenizer"), *_model(), *_objective()]
     parts += [part for table in ("training", "decoding", "expected") for part in _plain(table)]
-    parts += _metrics()
+    parts += [*_losses(), *_metrics()]
     return "\n" + "\n\n".join(map(_wrapped, parts)) + "\n\n"
 
 
@@ -403,19 +404,33 @@ def _objective() -> Iterator[str]:
             for task in TASKS
         ],
     )
+    yield "### Tasks that predict tokens"
+    yield _about(TokenLossConfig)
+    yield _settings("objective", TokenLossConfig)
     for task in TASKS:
         yield f"### `{task.name}`"
         about = _about(task.Objective)
-        settings = _settings("objective", task.Objective)
+        of_tokens = issubclass(task.Objective, TokenLossConfig)
+        settings = _settings("objective", task.Objective, hidden=(*_CHOOSING, "loss") if of_tokens else None)
         if about:
             yield about
-        yield settings or "No settings besides `kind`."
+        if of_tokens:
+            yield f"The settings of {_link('Tasks that predict tokens')}{', and:' if settings else '.'}"
+        if settings or not of_tokens:
+            yield settings or "No settings besides `kind`."
         if task.unsupported:
             yield (
                 "Settings that cannot be changed for this task: "
                 + "; ".join(f"`{setting}` ({_escaped(why)})" for setting, why in task.unsupported.items())
                 + "."
             )
+
+
+def _losses() -> Iterator[str]:
+    yield "## Losses"
+    yield "What `objective.loss` names; $y$ is the target, and $p_v$ the probability of class or token $v$:"
+    rows = [(_code(one.kind), one.about, f"${one.latex}$") for one in OBJECTIVES]
+    yield _markdown(("loss", "what it is", "equation"), rows)
 
 
 def _metrics() -> Iterator[str]:

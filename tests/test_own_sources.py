@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+import torch
 from shell import Firth
 from tiny_runs import assert_identical, outcome, stopping_at
 
@@ -19,7 +21,10 @@ from firth.errors import ConfigError, DataError, Interrupted
 from firth.evaluation.metrics import flat
 from firth.evaluation.translation import measures
 from firth.ideas import Origin
+from firth.layers.cross_entropy import cross_entropy
+from firth.layers.objective import OBJECTIVES
 from firth.tasks import TASKS
+from firth.tasks.translation import TranslationConfig
 from firth.text import DataConfig, PairsConfig
 from firth.text.data.sentence_pairs import PairReader
 from firth.text.data_set import DATA_SETS, DataSet, Holds
@@ -221,3 +226,50 @@ def test_a_metric_that_is_no_number_is_refused(use: Any, tmp_path: Path) -> None
     use(own)
     with pytest.raises(DataError, match=r"the metric distinct_2 is \[.*\]; expected a number"):
         measures(["a b"], ["a b"], [2], lower=False, language=None)
+
+
+PLAIN = {"text": "the list is empty. a name is in the set.\n" * 40}
+ENCODER = {"family": "encoder", "kind": "gru", "width": 8}
+LEARNS: dict[str, Table] = {
+    "classification": {"data": {"name": "mine"}, "model": ENCODER},
+    "next-token": {"data": PLAIN},
+    "masked": {"data": PLAIN, "model": ENCODER},
+    "translation": {"data": {"name": "mine"}, **RECORDS["sentence pairs"][0]},
+}
+
+
+@pytest.mark.parametrize("kind", ["classification", *(pytest.param(kind, marks=pytest.mark.long) for kind in [*LEARNS][1:])])
+def test_an_objective_is_trained_resumed_and_remembered(kind: str, tmp_path: Path, use: Any) -> None:
+    use(FILES / "objective.py")
+    holds: Holds = "sentence pairs" if kind == "translation" else "labelled texts"
+    origin = ideas._used["mine"] = Origin("mine.py", f"sha256:{kind}")
+    DATA_SETS.join(DataSet("mine", "a test", made=holds, example=RECORDS[holds][1], sizes=(40, 10, 10)), origin)
+    usual = merged(LEARNS[kind], {"objective": {"kind": kind}})
+    run = assert_trained_resumed_and_remembered(merged(usual, {"objective": {"loss": "focal"}}), "objective.py", tmp_path)
+    other = train_recipe(compose(table(usual)), tmp_path / "usual").path
+    focal, cross = (json.loads((path / "log.jsonl").read_text(encoding="utf-8").splitlines()[0]) for path in (run, other))
+    assert focal["loss"] < cross["loss"]
+    assert firth.load(run, "cpu").evaluate(progress=False)["loss"] > 0
+
+
+def test_the_loss_of_tokens_is_the_mean_of_the_objective_over_what_is_no_padding(use: Any) -> None:
+    use(FILES / "objective.py")
+    draw = torch.Generator().manual_seed(0)
+    x_BTd, weight_Vd = torch.randn(2, 5, 4, generator=draw).double(), torch.randn(7, 4, generator=draw).double()
+    target_BT = torch.randint(7, (2, 5), generator=draw).index_fill_(1, torch.tensor([4]), -1)
+    loss = cross_entropy(x_BTd, weight_Vd, None, target_BT, padded=True, row_loss=OBJECTIVES["focal"].loss)
+    p_BTV = (x_BTd @ weight_Vd.T).softmax(-1)
+    p = [float(p_BTV[b, t, target_BT[b, t]]) for b in range(2) for t in range(4)]
+    assert float(loss) == pytest.approx(sum(-((1 - one) ** 2) * math.log(one) for one in p) / len(p))
+
+
+def test_unknown_objectives_and_tasks_are_corrected(use: Any) -> None:
+    use(FILES / "objective.py")
+    use(FILES / "task.py")
+    for given, near in (({"loss": "fokal"}, "focal"), ({"kind": "surprisel"}, "surprisal")):
+        with pytest.raises(ConfigError, match=f'Did you mean "{near}"'):
+            compose(table({"data": {"text": "abc" * 100}, "objective": {"kind": "next-token", **given}}))
+    with pytest.raises(
+        ConfigError, match=r'objective\.smoothing is 0\.1, which only applies to objective\.loss = "cross-entropy"'
+    ):
+        TranslationConfig(smoothing=0.1, loss="focal")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -19,14 +18,13 @@ from numpy.typing import NDArray
 
 from firth.evaluation.inference import inference, with_progress
 from firth.evaluation.metrics import own_values
+from firth.layers.objective import OBJECTIVES, USUAL, LossKind
 from firth.models import Classifier
 from firth.progress import Progress, silent
 from firth.text.batches.examples import Examples
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.distributed import all_merged
 from firth.training.loop import precision
-
-LossKind = Literal["cross-entropy", "squared-error"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def evaluate(
     *,
     batch: int,
     dtype: str = "float32",
-    loss: LossKind = "cross-entropy",
+    loss: LossKind = USUAL,
     progress: Progress = silent,
 ) -> Measures:
     log_p_NC = class_log_probabilities(model, examples, batch=batch, dtype=dtype, progress=progress)
@@ -88,7 +86,7 @@ def measures(
     label_N: NDArray[np.int64],
     labels: Sequence[str],
     best_N: NDArray[np.int64] | None = None,
-    loss: LossKind = "cross-entropy",
+    loss: LossKind = USUAL,
 ) -> Measures:
     """The metrics of predicted log-probabilities, and of the predicted labels (default: the most probable), against the true
     labels."""
@@ -97,7 +95,7 @@ def measures(
     confusion_CC = np.bincount(label_N * count + best_N, minlength=count**2).reshape(count, count)
     classes = tuple(_by_class(confusion_CC, labels))
     return Measures(
-        loss=_loss(loss, log_p_NC, label_N),
+        loss=float(OBJECTIVES[loss].loss(torch.from_numpy(log_p_NC), torch.from_numpy(label_N)).mean()),
         accuracy=float(np.trace(confusion_CC) / len(label_N)),
         macro_f1=sum(one.f1 for one in classes) / count,
         examples=len(label_N),
@@ -105,14 +103,6 @@ def measures(
         confusion=tuple(tuple(row) for row in confusion_CC.tolist()),
         own=own_values("labels", [labels[n] for n in best_N], [labels[n] for n in label_N]),
     )
-
-
-def _loss(kind: LossKind, log_p_NC: NDArray[np.float64], label_N: NDArray[np.int64]) -> float:
-    match kind:
-        case "cross-entropy":
-            return -float(np.take_along_axis(log_p_NC, label_N[:, None], axis=1).mean())
-        case "squared-error":
-            return float(((np.exp(log_p_NC) - np.eye(log_p_NC.shape[1])[label_N]) ** 2).sum(1).mean())
 
 
 def _by_class(confusion_CC: NDArray[np.int64], labels: Iterable[str]) -> Iterator[ClassMeasures]:

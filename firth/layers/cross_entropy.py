@@ -8,6 +8,7 @@ the products are computed in. The softmax is in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,7 @@ PIECE = {"cpu": 1 << 24, "cuda": 1 << 30}  # logits per piece, by device
 ALIGNED, ROUNDED_UP = 64, ("cuda",)
 
 PADDING = -1  # a target that is ignored
+RowLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(
@@ -37,17 +39,19 @@ def cross_entropy(
     padded: bool = False,
     smoothing: float = 0.0,
     cap: float | None = None,
+    row_loss: RowLoss | None = None,
 ) -> Tensor:
     """The mean of −log p(target) over all rows, in float32 (or float64 if x is), p = softmax(x Wᵀ + b).
 
-    `cap` = c: p = softmax(c tanh((x Wᵀ + b) / c)); not together with smoothing.
+    `cap` = c: p = softmax(c tanh((x Wᵀ + b) / c)); not together with smoothing. `row_loss`: another loss of each row's logits and
+    target; not together with smoothing either.
 
     `padded`: rows whose target is PADDING are ignored. `smoothing` = ε: the mean of −Σ_v t_v log p(v), where t is 1 − ε at the
     target and ε spread over all V (Szegedy et al. 2016, §7)."""
     x_Nd, target_N = x_nd.flatten(0, -2), target_n.flatten()
-    if cap is not None:
+    if cap is not None or row_loss is not None:
         assert not smoothing
-        return _capped(x_Nd, weight_Vd, bias_V, target_N, cap)
+        return _in_pieces(x_Nd, weight_Vd, bias_V, target_N, cap, row_loss)
     loss = _nats(x_Nd, weight_Vd, bias_V, target_N, padded)
     return loss + smoothing * _distance(x_Nd, weight_Vd, bias_V, target_N) if smoothing else loss
 
@@ -72,11 +76,22 @@ def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Ten
     return F.cross_entropy(at_least_float32(logits_NV), target_N, ignore_index=PADDING)
 
 
-def _capped(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, cap: float) -> Tensor:
+def _in_pieces(
+    x_Nd: Tensor,
+    weight_Vd: Tensor,
+    bias_V: Tensor | None,
+    target_N: Tensor,
+    cap: float | None,
+    row_loss: RowLoss | None,
+) -> Tensor:
     """In pieces, too, but each is computed again for its gradient."""
 
     def nats(x_Rd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_R: Tensor) -> Tensor:
-        logits_RV = capped(at_least_float32(F.linear(x_Rd, weight_Vd, bias_V)), cap)
+        logits_RV = at_least_float32(F.linear(x_Rd, weight_Vd, bias_V))
+        logits_RV = logits_RV if cap is None else capped(logits_RV, cap)
+        if row_loss is not None:
+            read_R = target_R != PADDING
+            return row_loss(logits_RV[read_R], target_R[read_R]).sum()
         return F.cross_entropy(logits_RV, target_R, ignore_index=PADDING, reduction="sum")
 
     count = (target_N != PADDING).sum()

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, RunError, option
-from firth.evaluation.classification import LossKind, class_log_probabilities, log_probabilities, measures
+from firth.evaluation.classification import class_log_probabilities, log_probabilities, measures
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
 from firth.evaluation.metrics import flat
 from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fit
 from firth.files import write_text
 from firth.layers.cross_entropy import at_least_float32
+from firth.layers.objective import OBJECTIVES, USUAL, LossKind
 from firth.models import CaptionModelConfig, Classifier, Seq2SeqConfig, classifier
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256  # texts per batch of inference
 _SCALARS = ("loss", "accuracy", "macro_f1", "examples")  # the metrics in a log line
-_UNIT: dict[LossKind, str] = {"cross-entropy": "nats", "squared-error": "squared error"}
 _SHOWN = 12  # classes whose confusion matrix fits into a terminal
 
 
@@ -63,9 +62,9 @@ class ClassificationConfig(ObjectiveConfig):
     # weight of each class in the loss, in the order of `data.labels`, or "balanced": equal total weights; if not set, equal
     # weights
     weights: Literal["balanced"] | tuple[float, ...] | None = None
-    # "cross-entropy": −log p(label). "squared-error": the squared distance between the probabilities and the one-hot label (the
-    # Brier score)
-    loss: LossKind = "cross-entropy"
+    # what training minimises for each text. "cross-entropy": −log p(label). "squared-error": the squared distance between the
+    # probabilities and the one-hot label (the Brier score)
+    loss: LossKind = USUAL
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, tuple) and not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
@@ -79,31 +78,13 @@ def classification(
     label_B: Tensor,
     state: None = None,
     weight_C: Tensor | None = None,
-    loss: LossKind = "cross-entropy",
+    loss: LossKind = USUAL,
 ) -> tuple[Tensor, None]:
-    """Σ_b w_b ℓ_b / Σ_b w_b, where w_b is the weight of text b's class, 1 without weights.
-
-    ℓ_b = −log p(label_b), in nats, or the squared error of squared_error(). The softmax is in float32; no state is carried to
-    another text."""
+    """Σ_b w_b ℓ_b / Σ_b w_b, where w_b is the weight of text b's class, 1 without weights, and ℓ_b the loss of one of
+    `OBJECTIVES`. The softmax is in float32; no state is carried to another text."""
     logits_BC = at_least_float32(model(token_BT, length_B))
     weight_C = None if weight_C is None else weight_C.to(logits_BC)
-    match loss:
-        case "cross-entropy":
-            return F.cross_entropy(logits_BC, label_B, weight_C), None
-        case "squared-error":
-            return squared_error(logits_BC, label_B, weight_C), None
-
-
-def squared_error(logits_BC: Tensor, label_B: Tensor, weight_C: Tensor | None = None) -> Tensor:
-    """ℓ = Σ_c (p_c − y_c)², y the one-hot label, p = softmax(logits): the Brier score (1950), from 0 to 2.
-
-    The mean over texts, weighted by class. Its gradient has a factor p (1 − p): a text that is classified wrongly with certainty
-    has almost none, where that of the cross-entropy, p − y, is largest."""
-    p_BC = torch.softmax(logits_BC, -1)
-    error_B = (p_BC - F.one_hot(label_B, p_BC.shape[1])).square().sum(-1)
-    if weight_C is None:
-        return error_B.mean()
-    return (weight_C[label_B] * error_B).sum() / weight_C[label_B].sum()
+    return OBJECTIVES[loss].mean(logits_BC, label_B, weight_C), None
 
 
 def class_weights(config: ClassificationConfig, label_N: NDArray[np.int64], labels: Sequence[str]) -> NDArray[np.float64] | None:
@@ -367,10 +348,12 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
         return f"accuracy {metrics['accuracy']:.4f}"
 
     def report(self, metrics: Mapping[str, Any]) -> str:
+        objective = OBJECTIVES[self.recipe.objective.loss]
+        unit = objective.unit or objective.title()
         top = rows(
             ("text", metrics["split"]),
             ("examples", f"{metrics['examples']:,}"),
-            ("loss", f"{metrics['loss']:.4f} {_UNIT[self.recipe.objective.loss]} per text"),
+            ("loss", f"{metrics['loss']:.4f} {unit} per text"),
             ("accuracy", f"{metrics['accuracy']:.4f}"),
             ("macro F1", f"{metrics['macro_f1']:.4f}"),
             *_threshold(metrics.get("threshold")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.evaluation.masked import evaluate
 from firth.inspection.inputs import Reading
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import EncoderConfig, MaskedLM, masked_lm
 from firth.progress import Progress
 from firth.tasks.abilities.completion import BLANK
@@ -21,14 +22,14 @@ from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.ability import FILL, ON_TEXT
 from firth.tasks.masked_text import MaskedTextTask
 from firth.tasks.running_text import RunningTextRun
-from firth.tasks.task import ObjectiveConfig, rows
+from firth.tasks.task import TokenLossConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.masking import Masking
 from firth.training.loop import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedConfig(ObjectiveConfig):
+class MaskedConfig(TokenLossConfig):
     kind: Literal["masked"] = "masked"
     share: float = 0.15  # share of the tokens to predict
     whole_words: bool = False  # mask all pieces of a word, or none of them
@@ -38,10 +39,17 @@ class MaskedConfig(ObjectiveConfig):
             raise ConfigError(f"objective.share is {self.share}; expected 0 < share < 1, for example 0.15")
 
 
-def masked(model: MaskedLM, token_BT: Tensor, place_BM: Tensor, target_BM: Tensor, state: None = None) -> tuple[Tensor, None]:
+def masked(
+    model: MaskedLM,
+    token_BT: Tensor,
+    place_BM: Tensor,
+    target_BM: Tensor,
+    state: None = None,
+    row_loss: RowLoss | None = None,
+) -> tuple[Tensor, None]:
     """−mean log p(x_m | the text with masks), in nats. Only the masked positions pass the output layer; float32 softmax."""
     x_BMe = model.hidden(token_BT, place_BM=place_BM)
-    return cross_entropy(x_BMe, *model.output_layer(), target_BM, padded=True), None
+    return cross_entropy(x_BMe, *model.output_layer(), target_BM, padded=True, row_loss=row_loss), None
 
 
 class MaskedRun(RunningTextRun[MaskedLM]):
@@ -76,7 +84,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
         return Masking(tokenizer, objective.share, whole_words=objective.whole_words, seed=seed)
 
     def loss(self, data: Prepared) -> Loss:
-        return masked
+        return partial(masked, row_loss=self.recipe.objective.row_loss)
 
     def measured(
         self, network: MaskedLM, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
 
@@ -24,7 +24,7 @@ from firth.figures.figure import Tabled
 from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_text, predictions
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
 from firth.models.stretch import stretched
@@ -42,7 +42,7 @@ from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
-from firth.tasks.task import CONTINUES, ObjectiveConfig, either, rows
+from firth.tasks.task import CONTINUES, TokenLossConfig, either, rows
 from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.windows import Streams, Windows
 from firth.text.conversation import ChatFormat
@@ -50,14 +50,16 @@ from firth.training.loop import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class NextTokenConfig(ObjectiveConfig):
+class NextTokenConfig(TokenLossConfig):
     kind: Literal["next-token"] = "next-token"
 
 
-def next_token(model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+def next_token(
+    model: LanguageModel, input_BT: Tensor, target_BT: Tensor, state: Any = None, row_loss: RowLoss | None = None
+) -> tuple[Tensor, Any]:
     """−(1/BT) Σ log p(x_t | x_<t), in nats, and the state after the window. The softmax is in float32."""
     x_BTd, state = model.hidden(input_BT, state)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, cap=model.logit_cap), state
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, cap=model.logit_cap, row_loss=row_loss), state
 
 
 @dataclass(frozen=True)
@@ -329,7 +331,8 @@ class NextToken(RunningTextTask[NextTokenConfig]):
         return kind(data.train.ids, config.batch, config.context, config.seed, start)
 
     def loss(self, data: Prepared) -> Loss:
-        return next_token
+        row_loss = self.recipe.objective.row_loss
+        return next_token if row_loss is None else partial(next_token, row_loss=row_loss)
 
     def measured(
         self, network: LanguageModel, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 from firth.decoding.config import CONSTRAINING, SEARCHING, DecodingConfig
 from firth.errors import ConfigError, did_you_mean
 from firth.evaluation.metrics import own_metrics
+from firth.layers.cross_entropy import RowLoss
+from firth.layers.objective import OBJECTIVES, USUAL, LossKind
 from firth.models import (
     AverageConfig,
     ModelConfig,
@@ -44,12 +46,30 @@ class ObjectiveConfig:
 
     kind: str  # task to train
 
+    @property
+    def row_loss(self) -> RowLoss | None:
+        """What training minimises for each token; None for the cross-entropy, which is computed without holding all logits."""
+        return None
+
     def resolved(self) -> Self:
         """The same with what files say, so that it means the same anywhere and later."""
         return self
 
 
-def check_smoothing(smoothing: float) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TokenLossConfig(ObjectiveConfig):
+    """The objective of a task that predicts tokens. `firth evaluate` measures the cross-entropy, whatever training minimises."""
+
+    loss: LossKind = USUAL  # what training minimises for each token
+
+    @property
+    def row_loss(self) -> RowLoss | None:
+        return None if self.loss == USUAL else OBJECTIVES[self.loss].loss
+
+
+def check_smoothing(smoothing: float, loss: str = USUAL) -> None:
+    if smoothing and loss != USUAL:
+        raise ConfigError(f'objective.smoothing is {smoothing}, which only applies to objective.loss = "{USUAL}". Remove one.')
     if not 0 <= smoothing < 1:
         raise ConfigError(f"objective.smoothing is {smoothing}; expected 0 ≤ smoothing < 1")
 

@@ -22,7 +22,7 @@ from firth.inspection.alignment import Alignment
 from firth.inspection.beam_tree import BeamTree
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import ConditionalDecoder, PrefixDecoder, Seq2SeqConfig, seq2seq
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
@@ -33,7 +33,7 @@ from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.ability import ON_TEXT, PREDICT, TRANSLATE, WALK
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
+from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_smoothing, rows
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationConfig(ObjectiveConfig):
+class TranslationConfig(TokenLossConfig):
     kind: Literal["translation"] = "translation"
     smoothing: float = 0.0  # label smoothing: share of the target probability that is spread over the vocabulary
     rouge: bool = False  # evaluate with ROUGE, too, because the targets are summaries
 
     def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
+        check_smoothing(self.smoothing, self.loss)
 
 
 def translation(
@@ -63,10 +63,12 @@ def translation(
     target_length_B: Tensor,
     state: None = None,
     smoothing: float = 0.0,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """−mean log p(y_t | y_<t, x), in nats per target token, without the padding. The softmax is in float32."""
     x_BTd = model.teacher_forced(input_BT, model.encode(source_BS, source_length_B))
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
+    weights = model.output_layer()
+    return cross_entropy(x_BTd, *weights, target_BT, padded=True, smoothing=smoothing, row_loss=row_loss), None
 
 
 class TranslatorRun(Run[ConditionalDecoder]):
@@ -257,7 +259,8 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         return BucketedPairs(data.train, self.recipe.training.batch_tokens, self.recipe.training.seed)
 
     def loss(self, data: Parallel) -> Loss:
-        return partial(translation, smoothing=self.recipe.objective.smoothing)
+        objective = self.recipe.objective
+        return partial(translation, smoothing=objective.smoothing, row_loss=objective.row_loss)
 
     def validate(self, network: ConditionalDecoder, data: Parallel, progress: Progress) -> dict[str, Any]:
         """The loss; where another metric selects the weights, also those of greedy translations."""

@@ -7,8 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from firth.layers.objective import SquaredError
 from firth.models import AverageConfig, classifier
-from firth.tasks.classification import balanced, classification, squared_error
+from firth.tasks.classification import balanced, classification
 
 
 def test_the_loss_is_the_mean_negative_log_likelihood_of_the_labels() -> None:
@@ -67,8 +68,8 @@ def test_the_squared_error_is_a_loop_over_one_hot_labels_and_torchs(weights: tup
 
 def test_the_squared_error_is_two_at_worst_and_gives_no_gradient_there() -> None:
     logits_BC = torch.tensor([[20.0, 0.0]], requires_grad=True)
-    assert squared_error(logits_BC, torch.tensor([0])).item() < 1e-12
-    worst = squared_error(logits_BC, torch.tensor([1]))
+    assert SquaredError.mean(logits_BC, torch.tensor([0])).item() < 1e-12
+    worst = SquaredError.mean(logits_BC, torch.tensor([1]))
     worst.backward()
     assert abs(worst.item() - 2) < 1e-6
     assert logits_BC.grad is not None
