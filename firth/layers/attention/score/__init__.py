@@ -24,7 +24,7 @@ ScoreKind = Annotated[str, SCORES]
 
 def kinds_for_any_widths() -> str:
     """The scores of a state and a memory whose widths may differ, for messages."""
-    return " or ".join(f'"{one.kind}"' for one in SCORES if one.projects_query)
+    return " or ".join(sorted(f'"{one.kind}"' for one in SCORES if one.projects_query))
 
 
 __all__ = [
