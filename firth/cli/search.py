@@ -68,7 +68,7 @@ def search(
         raise ConfigError('nothing to search. Give a folder or file, and a query in quotes: firth search notes "Seattle motel"')
     _check_used(run, vectors, method or [], {"layer": layer, "lower": lower, "strip_punctuation": strip_punctuation})
     with Display() as display:
-        found = build(
+        searched = build(
             documents if documents is not None else _shipped(),
             vectors=vectors,
             run=run,
@@ -82,14 +82,14 @@ def search(
             progress=display.work,
         )
     if asked is not None:
-        measured = measure(found, asked, top)
+        measured = measure(searched, asked, top)
         _print_recall(measured) if not as_json else print_json({name: dataclasses.asdict(one) for name, one in measured.items()})
         return
     assert query is not None
-    hits = found.search(query, top)
+    hits = searched.search(query, top)
     if as_json:
         print_json(
-            {"query": query, "documents": len(found.documents), "hits": {name: _facts(some) for name, some in hits.items()}}
+            {"query": query, "documents": len(searched.documents), "hits": {name: _facts(some) for name, some in hits.items()}}
         )
         return
     for line in side_by_side(hits, shutil.get_terminal_size((100, 24)).columns):

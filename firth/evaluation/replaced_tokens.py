@@ -48,7 +48,7 @@ class _Sums:
 
     generator: float = 0.0
     discriminator: float = 0.0
-    found: float = 0  # masked tokens that the generator predicts
+    filled: float = 0  # masked tokens that the generator predicts
     right: float = 0
     hits: float = 0  # replaced tokens that the discriminator finds
     predicted: float = 0
@@ -92,7 +92,7 @@ def _add(sums: _Sums, model: Electra, part: MaskedBatch, random: torch.Generator
         raise DataError("this discriminator was imported without its generator, which would replace tokens. Use `replaced`.")
     logits_BMV = model.generator(token_BT, place_BM=place_BM)
     sums.generator += _sum(F.cross_entropy(logits_BMV.float().mT, target_BM, ignore_index=PADDING, reduction="none"))
-    sums.found += int((logits_BMV.argmax(-1) == target_BM).sum())
+    sums.filled += int((logits_BMV.argmax(-1) == target_BM).sum())
     read_BT, replaced_BT = corrupt(token_BT, place_BM, target_BM, sample(logits_BMV, random))
     logits_BT = model(read_BT).float()
     sums.discriminator += _sum(F.binary_cross_entropy_with_logits(logits_BT, replaced_BT.float(), reduction="none"))
@@ -115,7 +115,7 @@ def _measures(sums: _Sums, weight: float) -> ReplacedMeasures:
         loss=generator + weight * discriminator,
         generator_loss=generator,
         discriminator_loss=discriminator,
-        generator_accuracy=sums.found / sums.masked,
+        generator_accuracy=sums.filled / sums.masked,
         accuracy=sums.right / sums.tokens,
         precision=_ratio(sums.hits, sums.predicted),
         recall=_ratio(sums.hits, sums.replaced),

@@ -92,27 +92,27 @@ def _check_family(recipe: Tables[Any, Any], task: AnyTask) -> None:
 
 def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
     """The data must be of the kind that the task learns from; a file is checked when it is read."""
-    data, found = recipe.data, recipe.data.holds
+    data, held = recipe.data, recipe.data.holds
     if not data.given:
         return  # an imported model; api/recipe.py refuses other recipes without data
     generated = task.reads in ("prompts of swaps", "points of linear functions")
-    if found == task.reads or (data.path is not None and not generated):
+    if held == task.reads or (data.path is not None and not generated):
         return
-    if (found, task.reads) == ("labelled texts", "running text"):
+    if (held, task.reads) == ("labelled texts", "running text"):
         return  # labelled texts are running text, too: the labels are ignored
-    if (found, task.reads) == ("conversations", "sentence pairs"):
+    if (held, task.reads) == ("conversations", "sentence pairs"):
         return  # an answer and everything before it are a pair
     given = f'data.name = "{data.name}"' if data.name else f'data.path = "{data.path}"' if data.path else "data.text"
     if task.reads == "running text":
-        other = next(one for one in TASKS if one.reads == found)
+        other = next(one for one in TASKS if one.reads == held)
         advice = f'Set objective.kind = "{other.name}" and model.family = "{other.families[0]}", or choose another data.name.'
     else:
         advice = task.sources
-    raise ConfigError(f"{given} is {_shown(found)}, but {task.name} needs {task.reads}. {advice}")
+    raise ConfigError(f"{given} is {_shown(held)}, but {task.name} needs {task.reads}. {advice}")
 
 
-def _shown(found: Holds) -> str:
-    return f"{'' if found == 'running text' else 'a set of '}{found}"
+def _shown(held: Holds) -> str:
+    return f"{'' if held == 'running text' else 'a set of '}{held}"
 
 
 def _check_special(recipe: Tables[Any, Any], task: AnyTask) -> None:

@@ -82,8 +82,8 @@ class ReaderRun(Run[SpanReader]):
         if self.tokenizer.unknown is not None:  # without <unk>, encoding refuses what it cannot spell
             warn_unseen(dict.fromkeys(unseen))
         longest = self.recipe.objective.longest
-        (found,) = find(self.network, self._windows(question, context), longest=longest, batch=AT_ONCE, progress=progress)
-        return Answer(found.text, math.exp(found.log_probability), found.start)
+        (span,) = find(self.network, self._windows(question, context), longest=longest, batch=AT_ONCE, progress=progress)
+        return Answer(span.text, math.exp(span.log_probability), span.start)
 
     def _windows(self, question: str, context: str) -> Readings:
         return windows([Question("the question", context, question)], self.tokenizer, self.recipe.training.context)
@@ -110,13 +110,13 @@ class ReaderRun(Run[SpanReader]):
             raise ConfigError("this run answers questions, so `text` is the question. Give the passage as `context`, too.")
         super().reading(text, target)
         self._expect_words("context", context)
-        found = self._windows(text, context)
-        if len(found) > 1:
+        readings = self._windows(text, context)
+        if len(readings) > 1:
             raise DataError(
-                f"question and context have more than {self.recipe.training.context:,} tokens and would be read in {len(found)} "
-                "windows. Shorten the context."
+                f"question and context have more than {self.recipe.training.context:,} tokens and would be read in "
+                f"{len(readings)} windows. Shorten the context."
             )
-        batch = found.batch(np.array([0]))
+        batch = readings.batch(np.array([0]))
         return arrays_reading(self.network, self.tokenizer, (batch.token_BT, batch.length_B, batch.first_B))
 
     def _forward(self, *tokens: Any) -> Any:

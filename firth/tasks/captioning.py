@@ -143,11 +143,11 @@ class CaptionerRun(Run[ConditionalDecoder]):
             data = prepare_captions(self.recipe.data, self.tokenizer, progress=progress)
             name, captions = chosen(data, split)
             unseen = data.unseen if name != "train" else None
-        found = _likelihood(self.network, captions, "float32", progress)
+        likelihood = _likelihood(self.network, captions, "float32", progress)
         written = self.captioner.measure(captions, config, progress)
         other = None if unseen is None else dataclasses.asdict(self.captioner.measure(unseen, config, progress))
         return {
-            **dataclasses.asdict(found),
+            **dataclasses.asdict(likelihood),
             **dataclasses.asdict(written),
             "exact_unseen": None if other is None else other["exact"],
             "unseen": other,
@@ -228,8 +228,8 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
         if self.recipe.training.select == "loss":
             return result
         able = ImageCaptioner(network, data.tokenizer, self.recipe)
-        found = able.measure(data.valid, dataclasses.replace(self.recipe.decoding, beam=1), progress)
-        return {**result, "exact": found.exact, "bleu": found.bleu, "rougeL": found.rougeL, "images": found.images}
+        measures = able.measure(data.valid, dataclasses.replace(self.recipe.decoding, beam=1), progress)
+        return {**result, "exact": measures.exact, "bleu": measures.bleu, "rougeL": measures.rougeL, "images": measures.images}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         if "exact" in metrics:
@@ -253,13 +253,13 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
 def _measured(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     bleu = "undefined: no caption has four tokens" if metrics["bleu"] is None else f"{metrics['bleu']:.2f}"
     rouge = ", ".join(f"{metrics[name]:.2f}" for name in ("rouge1", "rouge2", "rougeL"))
-    found = [
+    rows = [
         ("exact match", f"{metrics['exact']:.2%}"),
         *((f"  {one['kind']}", f"{one['exact']:.2%} of {one['images']:,}") for one in metrics["kinds"]),
         ("BLEU", bleu if metrics["bleu"] is None else f"{bleu} ({metrics['bleu_signature']})"),
         ("ROUGE-1, -2, -L", f"{rouge} (F1, no stemming)"),
     ]
-    return found
+    return rows
 
 
 def _likelihood(network: ConditionalDecoder, captions: Captions, dtype: str, progress: Progress) -> Likelihood:

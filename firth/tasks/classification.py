@@ -154,11 +154,11 @@ class ClassifierRun(Run[Classifier]):
         name, examples = self._examples(path, None if path is not None else "valid", followed(progress))
         log_p_NC = class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=followed(progress))
         number = self.labels.index(own)
-        found = fit(np.exp(log_p_NC[:, number]), examples.label_N == number, own, wish, name)
+        fitted = fit(np.exp(log_p_NC[:, number]), examples.label_N == number, own, wish, name)
         if save:
             assert self.path is not None
-            write_text(RunFolder(self.path).threshold, json.dumps(dataclasses.asdict(found), indent=2) + "\n")
-        return found
+            write_text(RunFolder(self.path).threshold, json.dumps(dataclasses.asdict(fitted), indent=2) + "\n")
+        return fitted
 
     def remove_threshold(self) -> None:
         """Delete the stored threshold: later calls choose the most probable class."""
@@ -214,16 +214,16 @@ class ClassifierRun(Run[Classifier]):
     def _encoded(self, texts: Sequence[str]) -> list[Ids]:
         """Warn once about all words never seen in training."""
         unseen: dict[str, None] = {}
-        found, tokenizer = [], self.tokenizer
+        encoded, tokenizer = [], self.tokenizer
         for text in texts:
             ids = tokenizer.encode(text)
             if not len(ids):
                 raise DataError(f"a text to classify is {text!r}, which has no tokens; expected at least one word")
             if tokenizer.unknown is not None and (ids == tokenizer.unknown).any():
                 unseen |= dict.fromkeys(tokenizer.unseen(text))
-            found.append(tokenizer.surrounded(ids))
+            encoded.append(tokenizer.surrounded(ids))
         warn_unseen(unseen)
-        return found
+        return encoded
 
     @shows_progress
     def evaluate(
@@ -252,7 +252,7 @@ class ClassifierRun(Run[Classifier]):
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a word that the run has never seen is part of the test
-            return measure_contrast(lambda texts: [found.label for found in self.classify(texts)])
+            return measure_contrast(lambda texts: [classification.label for classification in self.classify(texts)])
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         return self._measured(path, split, progress, self.threshold)
@@ -330,13 +330,13 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
 
     def loss(self, data: Labelled) -> Loss:
         objective = self.recipe.objective
-        found = class_weights(objective, data.train.label_N, data.labels)
-        weight_C = None if found is None else torch.from_numpy(found)
+        weights = class_weights(objective, data.train.label_N, data.labels)
+        weight_C = None if weights is None else torch.from_numpy(weights)
         return partial(classification, weight_C=weight_C, loss=objective.loss)
 
     def counts(self, data: Labelled) -> Counts:
-        found = class_weights(self.recipe.objective, data.train.label_N, data.labels)
-        return rows_alike if found is None else lambda batch: found[batch.label_B]  # type: ignore[attr-defined]
+        weights = class_weights(self.recipe.objective, data.train.label_N, data.labels)
+        return rows_alike if weights is None else lambda batch: weights[batch.label_B]  # type: ignore[attr-defined]
 
     def validate(self, network: Classifier, data: Labelled, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None
@@ -385,27 +385,27 @@ def stored_threshold(path: Path, labels: tuple[str, ...]) -> Threshold | None:
     """Read a file of `fit_threshold`; None if there is none."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        found = Threshold(str(told["label"]), float(told["threshold"]))
+        threshold = Threshold(str(told["label"]), float(told["threshold"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError) as error:
         raise RunError(f"{path} cannot be read as a threshold. Remove it, or run firth threshold again.") from error
-    if found.label not in labels:
-        raise RunError(f'{path} names the class "{found.label}", which this run does not have. Remove it.')
-    return found
+    if threshold.label not in labels:
+        raise RunError(f'{path} names the class "{threshold.label}", which this run does not have. Remove it.')
+    return threshold
 
 
-def _threshold(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    return [] if found is None else [("threshold", f"{found['label']} from a probability of {found['threshold']:.4f} on")]
+def _threshold(fitted: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    return [] if fitted is None else [("threshold", f"{fitted['label']} from a probability of {fitted['threshold']:.4f} on")]
 
 
-def _contrast(found: Mapping[str, Any]) -> str:
-    kinds = [(f"  {kind}", f"{share:.0%}") for kind, share in found["by_kind"].items()]
-    wrong = [f"  {label:<10}{text}" for text, label in found["wrong"]]
+def _contrast(measures: Mapping[str, Any]) -> str:
+    kinds = [(f"  {kind}", f"{share:.0%}") for kind, share in measures["by_kind"].items()]
+    wrong = [f"  {label:<10}{text}" for text, label in measures["wrong"]]
     top = rows(
-        ("contrast pairs", f"{found['pairs']}"),
-        ("both right", f"{found['pair_accuracy']:.0%}"),
-        ("sentences right", f"{found['sentence_accuracy']:.0%}"),
+        ("contrast pairs", f"{measures['pairs']}"),
+        ("both right", f"{measures['pair_accuracy']:.0%}"),
+        ("sentences right", f"{measures['sentence_accuracy']:.0%}"),
     )
     return "\n".join([top, *(f"{name:<26}{share:>5}" for name, share in kinds), "", "classified wrongly as", *wrong])
 

@@ -75,9 +75,9 @@ class ConversationConfig(ObjectiveConfig):
     def resolved(self) -> Self:
         if self.template is None or "{" in self.template:
             return self
-        found = read_template(Path(self.template))
-        bos, eos = self.bos_token or found.bos_token, self.eos_token or found.eos_token
-        return dataclasses.replace(self, template=found.source, bos_token=bos, eos_token=eos)
+        template = read_template(Path(self.template))
+        bos, eos = self.bos_token or template.bos_token, self.eos_token or template.eos_token
+        return dataclasses.replace(self, template=template.source, bos_token=bos, eos_token=eos)
 
     def format(self, tokenizer: Tokenizer) -> ChatFormat:
         """The chat format, which turns messages into tokens."""
@@ -129,8 +129,8 @@ def _answers_in(batch: Any) -> NDArray[np.float64]:
     """How many answers each row has."""
     learned_BT = batch.target_BT != PADDING
     begins_BT = learned_BT & ~np.pad(learned_BT[:, :-1], ((0, 0), (1, 0)))
-    found: NDArray[np.float64] = begins_BT.sum(1).astype(np.float64)
-    return found
+    count_B: NDArray[np.float64] = begins_BT.sum(1).astype(np.float64)
+    return count_B
 
 
 def answer_weights(target_BT: Tensor) -> Tensor:
@@ -150,8 +150,8 @@ class ConversationRun(LanguageModelRun):
     @cached_property
     def format(self) -> ChatFormat:
         """The chat format, which turns messages into tokens."""
-        found: ChatFormat = self.recipe.objective.format(self.tokenizer)
-        return found
+        format: ChatFormat = self.recipe.objective.format(self.tokenizer)
+        return format
 
     @property
     def end(self) -> int:
@@ -177,8 +177,8 @@ class ConversationRun(LanguageModelRun):
         progress = followed(progress)
         check_split(self.recipe.data, path, split)
         name, conversations = self._conversations(path, split, progress)
-        found = measured(self.network, self.tokenizer, conversations, self.recipe, "float32", progress, write=True)
-        return {**found, "split": name}
+        measures = measured(self.network, self.tokenizer, conversations, self.recipe, "float32", progress, write=True)
+        return {**measures, "split": name}
 
     def _conversations(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Conversations]:
         if path is not None:
@@ -203,8 +203,8 @@ def measured(
     write: bool,
 ) -> dict[str, Any]:
     """The loss; with `write` also the measures of written answers."""
-    found = likelihood(network, conversations, batch=recipe.training.batch, dtype=dtype, progress=progress)
-    result = {**dataclasses.asdict(found), "conversations": len(conversations)}
+    measures = likelihood(network, conversations, batch=recipe.training.batch, dtype=dtype, progress=progress)
+    result = {**dataclasses.asdict(measures), "conversations": len(conversations)}
     if not write:
         return result
     batch = AT_ONCE.get(next(network.parameters()).device.type, AT_ONCE["cpu"])

@@ -77,8 +77,8 @@ class DenoisingRun(CorruptedTextRun):
         config = self.decoding({"beam": beam, "penalty": penalty, "tokens": tokens})
         encoded = [self._with_masks(text, f"text {number}") for number, text in enumerate(texts, 1)]
         restorer = Restorer(self.network, (self.tokenizer, self.tokenizer), self.recipe)
-        found = restorer.write(encoded, config, progress=lambda _, done, total: progress("restoring", done, total))
-        return [hypotheses[0].text for hypotheses in found]
+        beams = restorer.write(encoded, config, progress=lambda _, done, total: progress("restoring", done, total))
+        return [hypotheses[0].text for hypotheses in beams]
 
     def _with_masks(self, text: str, name: str) -> NDArray[np.int64]:
         """The ids of a text with <mask> for each blank, and <eos>. A space before a blank belongs to what is missing."""

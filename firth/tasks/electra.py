@@ -110,7 +110,7 @@ class ElectraRun(RunningTextRun[Electra]):
         documents = [self._document(ids) for ids in self._encoder().encode(texts).ids]
         before, behind = len(self.start_ids()), len(self.end_ids())
         length_N = np.array([len(ids) for ids in documents], np.int64)
-        found: dict[int, ReplacedTokens] = {}
+        tokens_of: dict[int, ReplacedTokens] = {}
         with inference(self.network) as device:
             cells = _CELLS.get(device.type, _CELLS["cpu"])
             for row_B in packed(np.argsort(-length_N, kind="stable"), length_N, cells):
@@ -118,16 +118,16 @@ class ElectraRun(RunningTextRun[Electra]):
                 p_BT = torch.sigmoid(self.network(token_BT, length_B).double()).cpu().numpy()
                 for row, p_T in zip(row_B.tolist(), p_BT, strict=True):
                     own = slice(before, len(documents[row]) - behind)
-                    found[row] = ReplacedTokens(names(self.tokenizer, documents[row][own]), tuple(p_T[own].tolist()))
-        return [found[row] for row in range(len(found))]
+                    tokens_of[row] = ReplacedTokens(names(self.tokenizer, documents[row][own]), tuple(p_T[own].tolist()))
+        return [tokens_of[row] for row in range(len(tokens_of))]
 
     def _document(self, ids: NDArray[Any]) -> NDArray[np.int64]:
         """A text as a document of its own, between two <eos> where the vocabulary has one. An imported tokenizer has put its
         special tokens around it already."""
         around = self.start_ids()[:0] if self.tokenizer.begin or self.tokenizer.end else self.start_ids()
-        found = np.concatenate([around, ids, around]).astype(np.int64)
-        refuse_longer(self.network, len(found))
-        return found
+        document = np.concatenate([around, ids, around]).astype(np.int64)
+        refuse_longer(self.network, len(document))
+        return document
 
     def _reading(self, text: str) -> Reading:
         """The vectors of the discriminator's encoder."""
@@ -178,7 +178,7 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
 
     def measured(self, network: Electra, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress) -> dict[str, Any]:
         config = self.recipe.training
-        found = evaluate(
+        measures = evaluate(
             network,
             text.ids,
             self.masking(tokenizer),
@@ -188,7 +188,7 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
             dtype=dtype,
             progress=progress,
         )
-        return dataclasses.asdict(found)
+        return dataclasses.asdict(measures)
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"F1 {metrics['f1']:.4f}, accuracy {metrics['accuracy']:.4f}"

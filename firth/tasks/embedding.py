@@ -71,8 +71,8 @@ class EmbeddingRun(Run[TextEmbedder]):
         tokens included; the others are those of Run.embed."""
         progress = followed(progress)
         if pool != "sentence":
-            found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)
-            return found
+            vectors: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, progress)
+            return vectors
         number = layer_number(self.network, layer)
         encoded = self._encoded(texts)
         rows: dict[int, Array] = {}
@@ -86,8 +86,8 @@ class EmbeddingRun(Run[TextEmbedder]):
         x_1Td = torch.from_numpy(x_Td)[None].to(self.device)
         with torch.inference_mode():
             x_1d = self.network.pooled(x_1Td, torch.tensor([len(x_Td)], device=self.device))
-        found: Array = x_1d[0].cpu().numpy()
-        return found
+        vector_d: Array = x_1d[0].cpu().numpy()
+        return vector_d
 
     def _encoded(self, texts: Sequence[str]) -> Encoded:
         """The texts after the model's prompt. Those that are longer than objective.longest are cut there, with a warning."""

@@ -103,9 +103,15 @@ class InContextRun(LanguageModelRun):
         check_split(self.recipe.data, path, split)
         refuse_path(path)
         name, prompts = chosen(prepare_swaps(self.recipe.data, self.tokenizer), split)
-        found = answers(self.network, prompts, batch=AT_ONCE, progress=progress)
-        after = [dataclasses.asdict(one) for one in answers_by_examples(found, prompts)]
-        return {"loss": found.loss, "accuracy": found.accuracy, "prompts": len(prompts), "by_examples": after, "split": name}
+        answered = answers(self.network, prompts, batch=AT_ONCE, progress=progress)
+        after = [dataclasses.asdict(one) for one in answers_by_examples(answered, prompts)]
+        return {
+            "loss": answered.loss,
+            "accuracy": answered.accuracy,
+            "prompts": len(prompts),
+            "by_examples": after,
+            "split": name,
+        }
 
 
 class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
@@ -138,8 +144,8 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
         return in_context
 
     def validate(self, network: LanguageModel, data: SwapData, progress: Progress) -> dict[str, Any]:
-        found = answers(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
-        return {"loss": found.loss, "accuracy": found.accuracy}
+        answered = answers(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
+        return {"loss": answered.loss, "accuracy": answered.accuracy}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"accuracy {metrics['accuracy']:.4f}"

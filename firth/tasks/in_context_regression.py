@@ -44,9 +44,9 @@ class RegressionRun(Run[PointReader]):
         """Squared error after 0, 1, … examples, beside least squares and always predicting 0."""
         refuse_path(path)
         name, prompts = chosen(prepare_linear(self.recipe.data, self.tokenizer), split)
-        found = errors(self.network, prompts, batch=AT_ONCE, progress=progress)
-        after = [dataclasses.asdict(one) for one in errors_by_examples(found, prompts)]
-        result = {"loss": found.loss, "squared_error": found.squared_error, "prompts": len(prompts)}
+        measures = errors(self.network, prompts, batch=AT_ONCE, progress=progress)
+        after = [dataclasses.asdict(one) for one in errors_by_examples(measures, prompts)]
+        result = {"loss": measures.loss, "squared_error": measures.squared_error, "prompts": len(prompts)}
         return {**result, "by_examples": after, "split": name}
 
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
@@ -91,8 +91,8 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
         return in_context_regression
 
     def validate(self, network: PointReader, data: LinearData, progress: Progress) -> dict[str, Any]:
-        found = errors(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
-        return {"loss": found.loss, "squared_error": found.squared_error}
+        measures = errors(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
+        return {"loss": measures.loss, "squared_error": measures.squared_error}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"squared error {metrics['squared_error']:.4f}"

@@ -90,7 +90,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
         self, network: MaskedLM, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
     ) -> dict[str, Any]:
         config = self.recipe.training
-        found = evaluate(
+        measures = evaluate(
             network,
             text.ids,
             self.masking(tokenizer),
@@ -99,7 +99,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
             dtype=dtype,
             progress=progress,
         )
-        return dataclasses.asdict(found)
+        return dataclasses.asdict(measures)
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"accuracy {metrics['accuracy']:.4f}"

@@ -147,8 +147,8 @@ class LanguageModelRun(Run[LanguageModel]):
         return until_stop(self._pieces(sampled(self, ids.tolist(), config, draft, counts, ends=ends), [], ends), config.stop)
 
     def _answers(self, ids: NDArray[np.int64], config: DecodingConfig) -> list[Continuation]:
-        found = search(self, ids.tolist(), config, self.answer_ends())
-        return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in found]
+        continuations = search(self, ids.tolist(), config, self.answer_ends())
+        return [dataclasses.replace(one, text=one.text.lstrip(" ")) for one in continuations]
 
     def answer_ends(self) -> tuple[int, ...]:
         """The tokens that end an answer: that of the format, and those with which an imported model ends any text."""
@@ -157,10 +157,10 @@ class LanguageModelRun(Run[LanguageModel]):
     @cached_property
     def format(self) -> ChatFormat:
         """How messages become tokens: by the chat template of a public model."""
-        found = imported_format(self.tokenizer)
-        if found is None:
+        format = imported_format(self.tokenizer)
+        if format is None:
             raise ConfigError(self.refusal(CHAT).marked)  # an AttributeError in a property would be lost in __getattr__
-        return found
+        return format
 
     def _pieces(self, tokens: Iterator[int], before: Sequence[int], ends: Sequence[int]) -> Iterator[str]:
         """The text of the tokens, spelled as after the tokens `before`, up to one of the tokens `ends`."""
@@ -177,8 +177,8 @@ class LanguageModelRun(Run[LanguageModel]):
 
     def spelled_before(self, ids: NDArray[np.int64]) -> list[int]:
         """The tokens of the prompt that decide how the first token after them is spelled."""
-        found: list[int] = ids.tolist()
-        return found
+        tokens: list[int] = ids.tolist()
+        return tokens
 
     def score(self, texts: Sequence[str], progress: Progress = silent) -> list[TextScore]:
         """log p of each of `texts`, as the start of a document or line (see `start_ids`)."""
@@ -338,7 +338,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
         self, network: LanguageModel, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
     ) -> dict[str, Any]:
         config = self.recipe.training
-        found = perplexity(
+        measures = perplexity(
             network,
             text,
             lossless=tokenizer.lossless,
@@ -347,7 +347,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
             dtype=dtype,
             progress=progress,
         )
-        return dataclasses.asdict(found)
+        return dataclasses.asdict(measures)
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         bits = metrics["bits_per_character"]

@@ -153,8 +153,8 @@ class Run(ABC, Generic[N]):
         "last", "mean" or "max" over the tokens gives one row per text; "words" and None give one array per text, with a row per
         word (the mean of its pieces) or per token."""
         self.expect(EMBED)
-        found: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, followed(progress))
-        return found
+        vectors: Array | list[Array] = contextual_vectors.embed(self._encoder(), texts, layer, pool, followed(progress))
+        return vectors
 
     def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
         """How similar the contextual vectors of a `word` are across `sentences`, beside its static vector; `.figure()`,

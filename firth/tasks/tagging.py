@@ -96,11 +96,11 @@ class TaggerRun(Run[Tagger]):
         refuse_longer(encoded.length_N, self.network.context, "sentences to tag")
         log_p_NC, best_N = predict(self.network, encoded, batch=AT_ONCE)
         chance_N = np.exp(np.take_along_axis(log_p_NC, best_N[:, None], axis=1)[:, 0])
-        found = []
+        tags = []
         for words, first in zip(given, encoded.word_starts[:-1].tolist(), strict=True):
             place = slice(first, first + len(words))
-            found.append(Tags(words, tuple(self.labels[n] for n in best_N[place]), tuple(chance_N[place].tolist())))
-        return found
+            tags.append(Tags(words, tuple(self.labels[n] for n in best_N[place]), tuple(chance_N[place].tolist())))
+        return tags
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         name, sentences = self._sentences(path, split, progress)

@@ -82,11 +82,11 @@ class TranslatorRun(Run[ConditionalDecoder]):
         as it is. The weights are shared."""
         if source is None and target is None:
             return self
-        found = copy.copy(self)
-        found.tokenizer = self.tokenizer.in_languages(source, target)
+        run = copy.copy(self)
+        run.tokenizer = self.tokenizer.in_languages(source, target)
         joint = self.source_tokenizer is self.tokenizer
-        found.source_tokenizer = found.tokenizer if joint else self.source_tokenizer.in_languages(source, target)
-        return found
+        run.source_tokenizer = run.tokenizer if joint else self.source_tokenizer.in_languages(source, target)
+        return run
 
     def translate(
         self,
@@ -101,7 +101,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
         """The translation of each of `texts`: the best of a beam, or with `sample` a random one. `translations` returns the whole
         beam with probabilities. `source_language` and `target_language` are those of a multilingual model."""
         run, config = self.in_languages(source_language, target_language), self.decoding(settings)
-        return [found[0].text for found in run.translations(texts, config, sample=sample, progress=progress)]
+        return [candidates[0].text for candidates in run.translations(texts, config, sample=sample, progress=progress)]
 
     @shows_progress
     def translations(
@@ -271,9 +271,16 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         if training.select == "loss":
             return result
         translator = Translator(network, (data.source_tokenizer, data.tokenizer), self.recipe)
-        found = translator.measure(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress)
-        summaries = {} if found.rougeL is None else {"rougeL": found.rougeL}
-        return {**result, "bleu": found.bleu, "exact": found.exact, **summaries, **found.own, "sentences": found.sentences}
+        measures = translator.measure(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress)
+        summaries = {} if measures.rougeL is None else {"rougeL": measures.rougeL}
+        return {
+            **result,
+            "bleu": measures.bleu,
+            "exact": measures.exact,
+            **summaries,
+            **measures.own,
+            "sentences": measures.sentences,
+        }
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         if metrics.get("rougeL") is not None:

@@ -160,14 +160,14 @@ def read_template(path: Path) -> ChatTemplate:
 
 def template_of(table: Mapping[str, Any], where: str) -> ChatTemplate:
     """The template of a tokenizer_config.json. Of several named ones, "default" is taken, and "tool_use" for tools."""
-    found, for_tools = table.get("chat_template"), None
-    if isinstance(found, list):
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found, for_tools = named.get("default"), named.get("tool_use")
-    if not isinstance(found, str):
+    template, for_tools = table.get("chat_template"), None
+    if isinstance(template, list):
+        named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+        template, for_tools = named.get("default"), named.get("tool_use")
+    if not isinstance(template, str):
         raise DataError(f'{where} has no "chat_template"; expected a Jinja template')
     bos, eos = (_token(table.get(name)) for name in ("bos_token", "eos_token"))
-    return ChatTemplate(found, bos, eos, for_tools if isinstance(for_tools, str) else "")
+    return ChatTemplate(template, bos, eos, for_tools if isinstance(for_tools, str) else "")
 
 
 def _token(given: Any) -> str:

@@ -25,12 +25,12 @@ def digests(path: Path, ends: Iterable[int] | None = None) -> list[str]:
     stops = list(ends)
 
     def hashed(part: int) -> str:
-        at, found = stops[part - 1] if part else 0, hashlib.blake2b(digest_size=16)
+        at, digest = stops[part - 1] if part else 0, hashlib.blake2b(digest_size=16)
         with path.open("rb") as file:
             file.seek(at)
             while chunk := file.read(min(_READ, stops[part] - at)):
-                found.update(chunk)
+                digest.update(chunk)
                 at += len(chunk)
-        return found.hexdigest()
+        return digest.hexdigest()
 
     return list(in_order(hashed, range(len(stops)), cores()))

@@ -41,11 +41,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     sources = Path(function.__code__.co_filename).parent
-    found, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_folder(sources))  # numba reads it now; restore it for others
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_folder(sources))  # numba reads it now; restore it for others
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     finally:
-        numba.config.CACHE_DIR = found
+        numba.config.CACHE_DIR = before
 
 
 @cache

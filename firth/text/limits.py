@@ -44,9 +44,9 @@ class FileLimits:
                 f"If it is, raise {_ENVIRONMENT}=line=…."
             )
 
-    def check_files(self, folder: Path, found: int, seen: int) -> None:
-        if found > self.files or seen > 10 * self.files:
-            what = f"{self.files:,} files of text" if found > self.files else f"{10 * self.files:,} files"
+    def check_files(self, folder: Path, texts: int, seen: int) -> None:
+        if texts > self.files or seen > 10 * self.files:
+            what = f"{self.files:,} files of text" if texts > self.files else f"{10 * self.files:,} files"
             raise DataError(
                 f"{shortened(folder)} holds more than {what}. Choose a smaller folder, or raise {_ENVIRONMENT}=files=…."
             )

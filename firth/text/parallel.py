@@ -79,10 +79,10 @@ def read_ahead(sources: Iterable[T], read: Callable[[T], Iterator[R]], at_once: 
         put(False, None)
 
     def drained(source: T, queue: Queue[tuple[bool, R | BaseException | None]]) -> Iterator[tuple[T, R]]:
-        while (found := queue.get())[0]:
-            yield source, cast(R, found[1])
-        if isinstance(found[1], BaseException):
-            raise found[1]
+        while (item := queue.get())[0]:
+            yield source, cast(R, item[1])
+        if isinstance(item[1], BaseException):
+            raise item[1]
 
     pool = ThreadPoolExecutor(at_once, "firth-reader")
     waiting: deque[tuple[T, Queue[tuple[bool, R | BaseException | None]]]] = deque()

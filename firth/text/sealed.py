@@ -56,8 +56,8 @@ def tell_damaged(path: Path) -> None:
 
 def noted(path: Path) -> str | None:
     """The stored hash of a file."""
-    found = _noted(path).get("sha256")
-    return found if isinstance(found, str) else None
+    sha256 = _noted(path).get("sha256")
+    return sha256 if isinstance(sha256, str) else None
 
 
 def matches(path: Path, expected: str, check: Callable[[], bool]) -> bool:
@@ -84,15 +84,15 @@ def _seal_of(path: Path) -> Path:
 
 def _noted(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(_seal_of(path).read_text(encoding="utf-8"))
+        seal = json.loads(_seal_of(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return seal if isinstance(seal, dict) else {}
 
 
 def _state(path: Path) -> list[int] | None:
     """The state of a file; None if it is so new that it could change without a new modification time."""
-    found = path.stat()
-    if time.time() - found.st_mtime < SETTLED:
+    facts = path.stat()
+    if time.time() - facts.st_mtime < SETTLED:
         return None
-    return [found.st_size, found.st_mtime_ns, found.st_ino]
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ino]

@@ -81,13 +81,13 @@ class TemplateFormat(ChatFormat):
         text, spans = self._answers(_PROBE)
         start, end = spans[0] if spans else (0, len(text))
         behind = text[text.find(_PROBE[1].content, start, end) + 1 :]
-        found = self._any_special.search(behind)
-        if found is None:
+        match = self._any_special.search(behind)
+        if match is None:
             raise DataError(
                 "the chat template puts no special token after an answer, so it would never end. List the token that ends it in "
                 "objective.special_tokens."
             )
-        return found.group()
+        return match.group()
 
     @cached_property
     def tools(self) -> ToolFormat:
@@ -101,21 +101,21 @@ class TemplateFormat(ChatFormat):
 
     def without_special(self, text: str, but: Collection[str]) -> str:
         """The text without special tokens, except `but` these."""
-        return self._any_special.sub(lambda found: found.group() if found.group() in but else "", text)
+        return self._any_special.sub(lambda match: match.group() if match.group() in but else "", text)
 
     def _safe(self, message: Message) -> Message:
         """A special token that a user types is text."""
         return message if message.role != "user" else Message(message.role, self._hidden(message.content))
 
     def _hidden(self, text: str) -> str:
-        return self._any_special.sub(lambda found: found.group()[0] + _HIDING + found.group()[1:], text.replace(_HIDING, ""))
+        return self._any_special.sub(lambda match: match.group()[0] + _HIDING + match.group()[1:], text.replace(_HIDING, ""))
 
     def encode(self, text: str) -> Ids:
         parts: list[Ids] = []
         before = 0
-        for found in self._any_special.finditer(text):
-            parts += [self._content(text[before : found.start()]), np.array([self.special[found.group()]])]
-            before = found.end()
+        for match in self._any_special.finditer(text):
+            parts += [self._content(text[before : match.start()]), np.array([self.special[match.group()]])]
+            before = match.end()
         parts.append(self._content(text[before:]))
         return np.concatenate(parts).astype(self.tokenizer.dtype)
 
@@ -129,13 +129,13 @@ class TemplateFormat(ChatFormat):
 def special_tokens(tokenizer: Tokenizer, names: Sequence[str] = ()) -> dict[str, int]:
     """The special tokens of a tokenizer: those that tokenizer.json adds to the vocabulary, <eos>, and the entries `names`."""
     own = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    found = {one["content"]: one["id"] for one in json.loads(tokenizer.to_json()).get("added_tokens") or []}
+    id_of = {one["content"]: one["id"] for one in json.loads(tokenizer.to_json()).get("added_tokens") or []}
     if tokenizer.eos is not None:
-        found.setdefault(EOS, tokenizer.eos)
+        id_of.setdefault(EOS, tokenizer.eos)
     for name in names:
         if (id := own.token_to_id(name)) is None:
             raise DataError(
                 f'"{name}" of objective.special_tokens is not in the vocabulary. Remove it, or train a new tokenizer.'
             )
-        found[name] = id
-    return found
+        id_of[name] = id
+    return id_of

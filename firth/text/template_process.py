@@ -141,10 +141,10 @@ class _Watch:
 def resident_bytes(process: int) -> int:
     """Memory of a process; 0 where there is no `ps` (Windows)."""
     try:
-        found = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=False, timeout=1).stdout
+        kilobytes = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=False, timeout=1).stdout
     except (OSError, subprocess.SubprocessError):
         return 0
-    return int(found) * 1024 if found.strip().isdigit() else 0
+    return int(kilobytes) * 1024 if kilobytes.strip().isdigit() else 0
 
 
 class _Pool:

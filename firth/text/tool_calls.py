@@ -66,14 +66,14 @@ def _parameter_calls(text: str, schemas: Schemas) -> list[ParsedCall] | None:
     properties = schemas.get(name, {}).get("properties")
     arguments, at = dict[str, Any](), 0
     while at < len(body.rstrip()):
-        found = _PARAMETER.match(body, at)
-        if found is None:
+        match = _PARAMETER.match(body, at)
+        if match is None:
             return None
-        parameter, at = found[1], found.end()
+        parameter, at = match[1], match.end()
         schema = properties.get(parameter) if isinstance(properties, dict) else None
         is_text = isinstance(schema, dict) and schema.get("type") == "string"
-        value, end = (None, 0) if is_text else _value(found[2], 0)
-        arguments[parameter] = value if end and not found[2][end:].strip() else found[2]
+        value, end = (None, 0) if is_text else _value(match[2], 0)
+        arguments[parameter] = value if end and not match[2][end:].strip() else match[2]
     return [ParsedCall(name, arguments)]
 
 
@@ -137,7 +137,7 @@ class CallReader:
         self._format, self._functions, self._most = format, functions, most
         self._held = self._space = ""  # text that may still become a call, and the white space before it
         self._inside = self._said = False  # between opening and closing; whether there was text
-        self.found = 0
+        self.calls_read = 0
 
     def push(self, piece: str) -> tuple[str, list[ParsedCall]]:
         """The text and the calls that are certain after `piece`."""
@@ -157,7 +157,7 @@ class CallReader:
         if self._inside:
             self._inside = False
             return self._decided(held, "")
-        return "" if self.found and not held.strip() else held, []
+        return "" if self.calls_read and not held.strip() else held, []
 
     def _opened(self) -> tuple[str, list[ParsedCall]] | None:
         """The text before the next call."""
@@ -185,8 +185,8 @@ class CallReader:
         calls = self._format.calls(inside, self._functions)
         if not calls or any(call.name not in self._functions for call in calls):
             return self._space + self._format.begin_marker + inside + end_marker, []
-        kept = calls if self._most is None else calls[: self._most - self.found]
-        self.found += len(kept)
+        kept = calls if self._most is None else calls[: self._most - self.calls_read]
+        self.calls_read += len(kept)
         return "", kept
 
     def _certain(self) -> int:

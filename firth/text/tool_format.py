@@ -82,5 +82,5 @@ class ToolFormat:
     def _reads(self, format: CallFormat, answer: str) -> bool:
         reader = CallReader(format, {_CALL.name: _PARAMETERS})
         text = self._format.without_special(answer, but=format.markers)
-        found = [*reader.push(text)[1], *reader.finish()[1]]
-        return found == [_CALL]
+        calls = [*reader.push(text)[1], *reader.finish()[1]]
+        return calls == [_CALL]

@@ -74,8 +74,8 @@ def _given(vectors: WordVectors, axis: Axis, words: list[str]) -> list[str]:
 
 def _ends(axes: list[Axis], top: int, restrict_vocab: int | None) -> list[str]:
     """The words nearest to each end of each axis, ranked on the first axis."""
-    found = [word for axis in axes for end in (axis.highest, axis.lowest) for word, _ in end(top, restrict_vocab)]
-    return sorted(dict.fromkeys(found), key=lambda word: -axes[0][word])
+    ends = [word for axis in axes for end in (axis.highest, axis.lowest) for word, _ in end(top, restrict_vocab)]
+    return sorted(dict.fromkeys(ends), key=lambda word: -axes[0][word])
 
 
 def _print(axes: list[Axis], words: list[str], gap: int | None) -> None:

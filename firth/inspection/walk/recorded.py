@@ -80,7 +80,7 @@ class Recording(TorchFunctionMode):
         def lines(row: int, column: int) -> list[Line]:
             spelled = _Spelled()
             spelled.visit(node, (*before, row, column), last=name)
-            return spelled.found
+            return spelled.lines
 
         return lines
 
@@ -89,7 +89,7 @@ class _Spelled:
     """One number of a recording, line by line: products and inputs, functions of them, and the number itself."""
 
     def __init__(self) -> None:
-        self.found: list[Line] = []
+        self.lines: list[Line] = []
         self.seen: set[tuple[int, Index]] = set()
 
     def visit(self, node: Node, at: Index, last: str = "", told: bool = False) -> None:
@@ -120,7 +120,7 @@ class _Spelled:
             self.add(label_of(node, last), number(node.value[at]))
 
     def add(self, label: str, value: float, *more: Any) -> None:
-        self.found.append(Line(label, value, *more))
+        self.lines.append(Line(label, value, *more))
 
     def _matmul(self, node: Node, at: Index, last: str, told: bool) -> None:
         one, other, bias, factors = _factors(node, at)
@@ -131,7 +131,7 @@ class _Spelled:
             if last and bias is None
             else f"Σ {held(texts[0], ATOM)} {held(texts[1], ATOM)}".removesuffix("ᵀ")
         )
-        self.found.append(product(label, *factors, names))
+        self.lines.append(product(label, *factors, names))
         if bias is not None:
             self.visit(bias, at[-1:])
             if last or told:
@@ -153,7 +153,7 @@ class _Spelled:
         if node.operation == "mean":
             right, names = right / len(left), (names[0], "1/n" if names[1] == "1" else f"{names[1]} / n")
         total = product(label_of(node, last), left, right, names)
-        self.found.append(total)
+        self.lines.append(total)
 
 
 _ALIASES = {"truediv": "div", "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg"}

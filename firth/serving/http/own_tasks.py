@@ -52,12 +52,12 @@ async def each_text(ability: Ability, service: Service, body: InputBody, request
     model = service.models.get(body.model)
     run, texts = model.for_worker.expect(ability), texts_of(body.input, "input", service.limits)
     method = getattr(run, ability.method)
-    found = await _asked(service, model, request, ability.name, lambda inputs, progress: method(inputs), texts)
-    return _listed(model, [{"index": n, **_fields(one)} for n, one in enumerate(found)])
+    results = await _asked(service, model, request, ability.name, lambda inputs, progress: method(inputs), texts)
+    return _listed(model, [{"index": n, **_fields(one)} for n, one in enumerate(results)])
 
 
-def _fields(found: Any) -> dict[str, Any]:
-    return dataclasses.asdict(found) if dataclasses.is_dataclass(found) else {"output": found}  # type: ignore[arg-type]
+def _fields(result: Any) -> dict[str, Any]:
+    return dataclasses.asdict(result) if dataclasses.is_dataclass(result) else {"output": result}  # type: ignore[arg-type]
 
 
 async def answer(service: Service, body: AnswerBody, request: Request) -> Response:

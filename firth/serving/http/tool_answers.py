@@ -81,7 +81,7 @@ class ToolChunks(Chunks):
             yield _choice(number, {"tool_calls": [{**whole, "index": index, "function": {"name": call.name, "arguments": ""}}]})
             yield _choice(number, {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
         if piece.finish is not None:
-            yield _choice(number, {}, finish_reason(piece.finish, reader.found))
+            yield _choice(number, {}, finish_reason(piece.finish, reader.calls_read))
 
 
 def _choice(number: int, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -36,12 +36,12 @@ class _Request:
     inputs: list[Any]
     future: asyncio.Future[Sequence[Any]]
     check: Callable[[Progress], None] | None  # raises an error if the inputs are invalid; called before anything is computed
-    found: list[Any] = field(default_factory=list)  # the results so far
+    results: list[Any] = field(default_factory=list)  # the results so far
 
     def piece(self, room: int, characters: int) -> list[Any]:
         """The next inputs, as many as there is room for."""
         taken: list[Any] = []
-        for one in self.inputs[len(self.found) : len(self.found) + room]:
+        for one in self.inputs[len(self.results) : len(self.results) + room]:
             characters -= _size(one)
             if characters < 0:
                 break
@@ -112,12 +112,12 @@ class Worker:
         good = [request for request in batch if self._checked(request)]
         room, characters, work = AT_ONCE, CHARACTERS, list[_Work]()
         for request in good:
-            piece = request.piece(room, characters) or ([] if work else request.inputs[len(request.found) :][:1])
+            piece = request.piece(room, characters) or ([] if work else request.inputs[len(request.results) :][:1])
             if piece:
                 work.append((request, piece))
                 room, characters = room - len(piece), characters - sum(map(_size, piece))
         self._answer(work)
-        return [one for one in good if not one.future.cancelled() and len(one.found) < len(one.inputs)]
+        return [one for one in good if not one.future.cancelled() and len(one.results) < len(one.inputs)]
 
     def _checked(self, request: _Request) -> bool:
         if request.check is None:
@@ -173,10 +173,10 @@ class Worker:
             return
         start = 0
         for request, piece in work:
-            request.found.extend(results[start : start + len(piece)])  # += would add a NumPy array element by element
+            request.results.extend(results[start : start + len(piece)])  # += would add a NumPy array element by element
             start += len(piece)
-            if len(request.found) == len(request.inputs):
-                request.settle(request.found)
+            if len(request.results) == len(request.inputs):
+                request.settle(request.results)
 
     def _fail(self, request: _Request, error: Exception) -> None:
         request.inputs = []  # nothing left to compute

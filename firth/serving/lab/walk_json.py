@@ -97,8 +97,8 @@ def scale_of(value: Tensor) -> float:
     if not value.numel():
         return 1.0
     size = value.detach().double().abs().flatten()
-    found = float(torch.quantile(size[: 1 << 20], 0.98))
-    return plain(found or float(size.max())) or 1.0
+    quantile = float(torch.quantile(size[: 1 << 20], 0.98))
+    return plain(quantile or float(size.max())) or 1.0
 
 
 def plain(value: float) -> float:

@@ -63,11 +63,11 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
     before = _log_p(model, stem)
     to_blank = [first + _log_p(model, left + filler + tail) - before for filler in fillers]
     shares, left_shares = _softmax(whole), _softmax(to_blank)
-    found = [
+    completions = [
         Completion(filler, whole[n], math.exp(min(0.0, to_blank[n])), shares[n], left_shares[n])
         for n, filler in enumerate(fillers)
     ]
-    return sorted(found, key=lambda completion: completion.log_probability, reverse=True)
+    return sorted(completions, key=lambda completion: completion.log_probability, reverse=True)
 
 
 def _refuse_unknown(model: LanguageRun, fillers: Sequence[str]) -> None:
@@ -94,14 +94,14 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
         return _of_first_tokens(words, steps, proposals)
     held = prompt if context is None else prompt[-(context + 1 - steps) :]  # the last token of a filler is never read
     prompt_1T = torch.from_numpy(held).unsqueeze(0).to(model.device)
-    (found,) = beam(words, words.start(1), prompt_1T, _by_log_p(2 * proposals), limits=[steps], end=words.end)
-    spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in found if hypothesis.log_probability > -math.inf)
+    (hypotheses,) = beam(words, words.start(1), prompt_1T, _by_log_p(2 * proposals), limits=[steps], end=words.end)
+    spelled = (words.text(hypothesis.tokens[:-1]) for hypothesis in hypotheses if hypothesis.log_probability > -math.inf)
     return list(dict.fromkeys(word for word in spelled if word))[:proposals]
 
 
 def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
     """The most probable words at the start of a text, if every first token is equally probable."""
-    found: dict[str, float] = {}
+    log_p_of: dict[str, float] = {}
     for first_B in torch.split(words.begins_V.nonzero()[:, 0], _ROWS):
         start = _State(words.model.network.start(len(first_B)), started=True)
         limits = [steps - 1] * len(first_B)
@@ -109,8 +109,8 @@ def _of_first_tokens(words: _Words, steps: int, proposals: int) -> list[str]:
         for first, hypotheses in zip(first_B.tolist(), rows, strict=True):
             for one in hypotheses:
                 if one.log_probability > -math.inf and (word := words.text((first, *one.tokens[:-1]))):
-                    found[word] = max(one.log_probability, found.get(word, -math.inf))
-    return sorted(found, key=lambda word: -found[word])[:proposals]
+                    log_p_of[word] = max(one.log_probability, log_p_of.get(word, -math.inf))
+    return sorted(log_p_of, key=lambda word: -log_p_of[word])[:proposals]
 
 
 def _by_log_p(beam: int) -> DecodingConfig:

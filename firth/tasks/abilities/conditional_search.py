@@ -61,8 +61,8 @@ def search(
     model: StepwiseModel = replayed if tick is None else _Ticking(replayed, tick)
     if sample or config.beam == 1:
         chosen = config if sample else dataclasses.replace(config, temperature=0.0)
-        found = decode(model, state, prompt_B1, chosen, numbers, limits=limits, end=end, first=first, banned=banned)
-        return [[one] for one in found]
+        hypotheses = decode(model, state, prompt_B1, chosen, numbers, limits=limits, end=end, first=first, banned=banned)
+        return [[one] for one in hypotheses]
     return beam(model, state, prompt_B1, config, limits=limits, end=end, unfinished=True, first=first, banned=banned, note=note)
 
 

@@ -78,11 +78,11 @@ class TextEncoder:
         """One warning for all words never seen in training; an empty or too long text is an error."""
         if isinstance(texts, str):
             raise ConfigError(f"expected a list of texts. Write [{texts[:20]!r}].")
-        found = Encoded(self.tokenizer, [self.line(text) for text in texts], [], [])
+        encoded = Encoded(self.tokenizer, [self.line(text) for text in texts], [], [])
         unseen: dict[str, None] = {}
         room = None if self.longest is None else self.longest - len(self.tokenizer.begin) - len(self.tokenizer.end)
         cut = 0
-        for number, text in enumerate(found.texts, start=1):
+        for number, text in enumerate(encoded.texts, start=1):
             ids = self.tokenizer.encode(text)
             if room is not None and len(ids) > room:
                 ids, cut = ids[:room], cut + 1
@@ -90,12 +90,12 @@ class TextEncoder:
                 raise DataError(f"text {number} is {text!r}, which has no tokens; expected at least one word")
             if self.tokenizer.unknown is not None and (ids == self.tokenizer.unknown).any():
                 unseen |= dict.fromkeys(self.tokenizer.unseen(text))
-            found.own_N.append(len(ids))
+            encoded.own_N.append(len(ids))
             whole = self.tokenizer.surrounded(ids) if self.pairs is None else encode_source(text, self.tokenizer, self.pairs)
-            found.ids.append(whole)
-            refuse_longer(self.network, len(found.ids[-1]), f"text {number}")
+            encoded.ids.append(whole)
+            refuse_longer(self.network, len(encoded.ids[-1]), f"text {number}")
         warn_unseen(unseen)
-        return dataclasses.replace(found, cut=cut)
+        return dataclasses.replace(encoded, cut=cut)
 
 
 def refuse_longer(network: Network, length: int, what: str = "the text") -> None:
@@ -118,24 +118,24 @@ def embed(encoder: TextEncoder, texts: Sequence[str], layer: int, pool: Pooling 
         )
     number = layer_number(encoder.network, layer)
     encoded = encoder.encode(texts)
-    found: dict[int, Array] = {}
+    vector_of: dict[int, Array] = {}
     for row, states in read(encoder, encoded, progress):
         x_Td = states[number][encoded.own(row)]
-        found[row] = by_words(x_Td, encoded, row) if pool == "words" else x_Td if pool is None else pooled(x_Td, pool)
-    rows = [found[row] for row in range(len(found))]
+        vector_of[row] = by_words(x_Td, encoded, row) if pool == "words" else x_Td if pool is None else pooled(x_Td, pool)
+    rows = [vector_of[row] for row in range(len(vector_of))]
     if pool is None or pool == "words":
         return rows
     return np.stack(rows) if rows else np.zeros((0, _width(encoder, number)), np.float32)
 
 
 def pooled(x_Td: Array, pool: TextPool) -> Array:
-    found: dict[TextPool, Callable[[Array], Array]] = {
+    pooling: dict[TextPool, Callable[[Array], Array]] = {
         "first": lambda x_Td: x_Td[0],
         "last": lambda x_Td: x_Td[-1],
         "mean": lambda x_Td: x_Td.mean(0),
         "max": lambda x_Td: x_Td.max(0),
     }
-    return found[pool](x_Td)
+    return pooling[pool](x_Td)
 
 
 def by_words(x_Td: Array, encoded: Encoded, row: int) -> Array:
@@ -145,8 +145,8 @@ def by_words(x_Td: Array, encoded: Encoded, row: int) -> Array:
     words, number_T = words_of(pieces, merged=tokenizer.kind != "word")  # characters are pieces of words, too
     x_Wd = np.zeros((len(words), x_Td.shape[1]), np.float32)
     np.add.at(x_Wd, number_T, x_Td)
-    found: Array = x_Wd / np.bincount(number_T, minlength=len(words)).astype(np.float32)[:, None]
-    return found
+    mean_Wd: Array = x_Wd / np.bincount(number_T, minlength=len(words)).astype(np.float32)[:, None]
+    return mean_Wd
 
 
 def compare(encoder: TextEncoder, word: str, sentences: Sequence[str], layer: int) -> Senses:
@@ -168,9 +168,9 @@ def wic(encoder: TextEncoder, folder: str | Path | None, progress: Progress = si
 def _pairs(encoder: TextEncoder, pairs: Sequence[WordPair], progress: Progress) -> PairCosines:
     """cos of the word's two vectors, in every layer."""
     places = [_placed(encoder, place.sentence, place.span) for pair in pairs for place in (pair.first, pair.second)]
-    found = word_vectors(encoder, places, progress)
+    levels = word_vectors(encoder, places, progress)
     same_N = np.array([pair.same for pair in pairs])
-    return PairCosines({layer: cosines(x_Nd[::2], x_Nd[1::2]) for layer, x_Nd in enumerate(found)}, same_N)
+    return PairCosines({layer: cosines(x_Nd[::2], x_Nd[1::2]) for layer, x_Nd in enumerate(levels)}, same_N)
 
 
 def word_vectors(encoder: TextEncoder, places: Sequence[tuple[str, Span]], progress: Progress = silent) -> list[Array]:
@@ -182,10 +182,10 @@ def word_vectors(encoder: TextEncoder, places: Sequence[tuple[str, Span]], progr
     for (text, (start, end)), tokens in zip(places, token_N, strict=True):
         if not tokens:
             raise DataError(f"{text[start:end]!r}, characters {start} to {end} of {text!r}, has no token; expected a word")
-    found: dict[int, list[Array]] = {}
+    levels_of: dict[int, list[Array]] = {}
     for row, states in read(encoder, encoded, progress):
-        found[row] = [x_Td[encoded.own(row)][token_N[row]].mean(0) for x_Td in states]
-    return [np.stack(x) for x in zip(*(found[row] for row in range(len(found))), strict=True)]
+        levels_of[row] = [x_Td[encoded.own(row)][token_N[row]].mean(0) for x_Td in states]
+    return [np.stack(x) for x in zip(*(levels_of[row] for row in range(len(levels_of))), strict=True)]
 
 
 def _set_apart(text: str, span: Span) -> tuple[str, Span]:

@@ -37,7 +37,7 @@ def search(
 
     prompt_1P = torch.tensor([list(ids)], device=model.device)
     endless, ends = EndlessText(model.network), end_tokens(model) if ends is None else ends
-    (found,) = beam(
+    (hypotheses,) = beam(
         endless,
         endless.start(1),
         prompt_1P,
@@ -48,7 +48,7 @@ def search(
         seen_BP=prompt_1P,
         ended=(lambda _, tokens: tokens[-1] in ends or stops(tokens)) if config.stop or len(ends) > 1 else None,
     )
-    return [_told(model, ids, hypothesis, config.stop, ends) for hypothesis in found]
+    return [_told(model, ids, hypothesis, config.stop, ends) for hypothesis in hypotheses]
 
 
 def end_tokens(model: LanguageRun) -> tuple[int, ...]:

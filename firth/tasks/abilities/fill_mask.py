@@ -33,15 +33,15 @@ def fill(model: MaskedRun, text: str, candidates: Sequence[str] | None, proposal
         raise DataError(f"the text has no blank; expected {BLANK} at least once")
     token_T, place_M = masked_parts(model, parts)
     log_p_MV = _log_p(model.network, token_T, place_M)
-    found = []
+    fillings = []
     for left, log_p_V in zip(lefts, log_p_MV, strict=True):
         if candidates is None:
             ids = [int(id) for id in log_p_V.argsort(descending=True, stable=True)[:proposals]]
         else:
             ids = [_one(model, candidate, left) for candidate in dict.fromkeys(one.strip() for one in candidates)]
             ids = [ids[place] for place in log_p_V[ids].argsort(descending=True, stable=True).tolist()]
-        found.append([Filling(_shown(model, id), float(log_p_V[id].exp())) for id in ids])
-    return found
+        fillings.append([Filling(_shown(model, id), float(log_p_V[id].exp())) for id in ids])
+    return fillings
 
 
 def masked_parts(model: MaskedRun, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:

@@ -50,22 +50,22 @@ class ImageCaptioner:
         was_training = self.network.training
         self.network.eval()
         most = _AT_ONCE.get(next(self.network.parameters()).device.type, _AT_ONCE["cpu"])
-        found: dict[int, list[Caption]] = {}
+        captions_of: dict[int, list[Caption]] = {}
         for number, start in enumerate(range(0, len(image_NHWC), most)):
             some = image_NHWC[start : start + most]
             if mine(number):
                 rows = self._search(some, config, range(first + start, first + start + len(some)), sample)
-                found |= {start + n: [self._told(one) for one in hypotheses] for n, hypotheses in enumerate(rows)}
+                captions_of |= {start + n: [self._told(one) for one in hypotheses] for n, hypotheses in enumerate(rows)}
             progress("captioning", start + len(some), len(image_NHWC))
         self.network.train(was_training)
-        found = all_merged(found)
-        return [found[n] for n in range(len(image_NHWC))]
+        captions_of = all_merged(captions_of)
+        return [captions_of[n] for n in range(len(image_NHWC))]
 
     def measure(self, captions: Captions, config: DecodingConfig, progress: Progress = silent) -> CaptionMeasures:
         """Metrics of the best caption of each image against its references."""
         references = captions.references()
         images = np.array(sorted(references), np.int64)
-        written = [found[0].text for found in self.captions(_Chosen(captions, images), config, progress=progress)]  # type: ignore[arg-type]
+        written = [candidates[0].text for candidates in self.captions(_Chosen(captions, images), config, progress=progress)]  # type: ignore[arg-type]
         kinds = None if captions.kinds is None else [captions.kinds[image] for image in images]
         return measures(written, [references[image] for image in images.tolist()], lower=self.recipe.tokenizer.lower, kinds=kinds)
 

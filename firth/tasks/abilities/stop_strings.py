@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 def stop_at(text: str, stops: Sequence[str]) -> int | None:
     """The position of the stop string that is complete first; None if the text has none."""
-    found = [(at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0]
-    return min(found)[1] if found else None
+    ends = [(at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0]
+    return min(ends)[1] if ends else None
 
 
 class StopStrings:

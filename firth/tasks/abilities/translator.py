@@ -60,7 +60,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of encoded sources; an empty source, or special tokens alone, has an empty translation."""
         length_N = np.array([len(ids) for ids in encoded], dtype=np.int64)
-        found: dict[int, list[Translation]] = {}
+        translations_of: dict[int, list[Translation]] = {}
         order = np.argsort(-length_N, kind="stable")
         done = int((length_N <= self._specials).sum())
         was_training = self.network.training
@@ -71,19 +71,19 @@ class Translator:
                 tick = partial(progress, "translating", done, len(encoded))
                 search = self._search(config, sample, [first + int(row) for row in row_B], tick=tick)
                 for row, hypotheses in zip(row_B.tolist(), search([encoded[row] for row in row_B]), strict=True):
-                    found[row] = [self._told(hypothesis) for hypothesis in hypotheses]
+                    translations_of[row] = [self._told(hypothesis) for hypothesis in hypotheses]
             done += len(row_B)
             progress("translating", done, len(encoded))
         self.network.train(was_training)
-        found = all_merged(found)
-        return [found.get(row, [Translation("", 0.0, 0.0)]) for row in range(len(encoded))]
+        translations_of = all_merged(translations_of)
+        return [translations_of.get(row, [Translation("", 0.0, 0.0)]) for row in range(len(encoded))]
 
     def measure(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> TranslationMeasures:
         """BLEU and other metrics of the best translation of each source against its target."""
         assert pairs.texts is not None
         starts = pairs.source_starts
         encoded = [pairs.source_ids[starts[n] : starts[n + 1]] for n in range(len(pairs))]
-        written = [found[0].text for found in self.write(self._cut(encoded), config, progress=progress)]
+        written = [candidates[0].text for candidates in self.write(self._cut(encoded), config, progress=progress)]
         too_long = int((pairs.target_length_N > config.tokens).sum())
         if too_long:
             warnings.warn(
@@ -121,8 +121,8 @@ class Translator:
             return line_of(tokens[:-1] if tokens[-1] == tokenizer.eos else tokens, tokenizer)
 
         recorder = BeamRecorder(config, spell, tokenizer.token)
-        (found,) = self._search(config, False, [0], recorder)([source_S])
-        return recorder.tree(found)
+        (hypotheses,) = self._search(config, False, [0], recorder)([source_S])
+        return recorder.tree(hypotheses)
 
     def _some_tokens(self, source: str) -> Any:
         source_S = next(self._encoded([source])).astype(np.int64)
@@ -157,16 +157,16 @@ class Translator:
     def _encoded(self, texts: Sequence[str]) -> Iterator[Ids]:
         tokenizer, data = self.tokenizers[0], self.recipe.data
         unseen: dict[str, None] = {}
-        found = []
+        sources = []
         for text in texts:
             line = sentence(text, data)
             strange = tokenizer.unseen(line)
             unseen |= dict.fromkeys(strange)
             if strange and tokenizer.unknown is None:  # characters; words and pieces have an <unk>, or spell anything
                 line = sentence("".join(character for character in line if character not in set(strange)), data)
-            found.append(encode_source(line, tokenizer, data))
+            sources.append(encode_source(line, tokenizer, data))
         warn_unseen(unseen, "left out" if tokenizer.unknown is None else "read as <unk>")
-        yield from self._cut(found)
+        yield from self._cut(sources)
 
     def _cut(self, encoded: Sequence[Ids]) -> list[Ids]:
         """A source longer than the learned positions is truncated, with a warning."""

@@ -37,8 +37,8 @@ def _language(run: Run[Any], text: str, ids: Sequence[int] | None, last: str) ->
     chosen = _replaced(run, list(prompt if ids is None else ids), last)
     refuse_longer(run.network, len(chosen))
     reading = one_reading(run.network, run.tokenizer, np.asarray(chosen, np.int64), run._forward)
-    found = walk(reading, run.tokenizer.token)
-    return Walked(found, tuple(chosen), max(0, len(chosen) - len(prompt)), reading.tokens)
+    walked = walk(reading, run.tokenizer.token)
+    return Walked(walked, tuple(chosen), max(0, len(chosen) - len(prompt)), reading.tokens)
 
 
 def _pair(run: Any, text: str, ids: Sequence[int] | None, last: str) -> Walked:

@@ -82,10 +82,10 @@ class Captions:
 
     def references(self) -> dict[int, list[str]]:
         """The captions of each image."""
-        found: dict[int, list[str]] = {}
+        texts_of: dict[int, list[str]] = {}
         for image, text in zip(self.image_N.tolist(), self.texts, strict=True):
-            found.setdefault(image, []).append(text)
-        return found
+            texts_of.setdefault(image, []).append(text)
+        return texts_of
 
     def batch(self, row_B: Ints) -> CaptionBatch:
         return CaptionBatch(np.asarray(self.image_MHWC[self.image_N[row_B]]), *decoder_rows(self.ids, self.starts, row_B))

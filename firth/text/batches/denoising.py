@@ -61,11 +61,11 @@ class Noise:
 
     def counts(self, tokens: int) -> tuple[int, int, int]:
         """How many tokens of a window are covered by spans, masked and deleted."""
-        found, left = [], tokens - 1
+        counts, left = [], tokens - 1
         for share in (self.infill, self.mask, self.delete):
-            found.append(min(max(1, round(share * tokens)) if share else 0, left))
-            left -= found[-1]
-        infilled, masked, deleted = found
+            counts.append(min(max(1, round(share * tokens)) if share else 0, left))
+            left -= counts[-1]
+        infilled, masked, deleted = counts
         return infilled, masked, deleted
 
 

@@ -32,19 +32,19 @@ class PackedBatch:
 
 def windows(length_N: Ints, room: int) -> list[list[int]]:
     """The conversations of each window of `room` tokens; none is longer."""
-    found: list[list[int]] = []
+    packed: list[list[int]] = []
     open_with: list[list[int]] = [[] for _ in range(room + 1)]  # windows by the room that they have left
     for n in np.argsort(-length_N, kind="stable").tolist():
         length = int(length_N[n])
         left = next((left for left in range(length, room + 1) if open_with[left]), None)
         if left is None:
             left = room
-            open_with[room].append(len(found))
-            found.append([])
+            open_with[room].append(len(packed))
+            packed.append([])
         window = open_with[left].pop()
-        found[window].append(n)
+        packed[window].append(n)
         open_with[left - length].append(window)
-    return found
+    return packed
 
 
 class PackedConversations:

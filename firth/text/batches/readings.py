@@ -85,5 +85,5 @@ class Readings:
         space that some tokens include."""
         context = self.questions[self.question_N[window]].context
         begin, stop = (int(self.span_2[self.starts[window] + token, side]) for token, side in ((start, 0), (end, 1)))
-        found = context[begin:stop]
-        return found.strip(), begin + len(found) - len(found.lstrip())
+        part = context[begin:stop]
+        return part.strip(), begin + len(part) - len(part.lstrip())

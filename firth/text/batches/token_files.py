@@ -177,10 +177,10 @@ class _Build:
     def _damaged(self, path: Path, shards: list[Shard]) -> list[int]:
         """The shards that `path` does not hold as they were written."""
         try:
-            found = digests(path, accumulate(shard.tokens * self._stored.itemsize for shard in shards))
+            blake2b = digests(path, accumulate(shard.tokens * self._stored.itemsize for shard in shards))
         except OSError:
             return list(range(len(shards)))
-        return [number for number, shard in enumerate(shards) if found[number] != shard.blake2b]
+        return [number for number, shard in enumerate(shards) if blake2b[number] != shard.blake2b]
 
     def _resumed(self, partial: Path, journal: Path) -> list[Shard]:
         """The complete shards of a build that was killed; `partial` and `journal` then hold exactly these."""

@@ -70,13 +70,13 @@ def prepare_captions(
     if isinstance(tokenizer, TokenizerConfig):
         known = [*parts["train"].texts, *(parts["valid"].texts if tokenizer.kind == "char" and "valid" in parts else ())]
         tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(known), max(2, len(known)))
-    found = {name: _encoded(part, tokenizer) for name, part in parts.items()}
-    train = found["train"]
+    encoded = {name: _encoded(part, tokenizer) for name, part in parts.items()}
+    train = encoded["train"]
     if limit is not None:
         train = train.within(limit)
-        refuse_all_longer(len(found["train"]), len(train), "training captions", f"{limit} tokens", "Raise training.context.")
-    valid, test, unseen = (found.get(name) for name in ("valid", "test", "unseen"))
-    return CaptionData(tokenizer, train, valid, test, sha256, unseen, len(found["train"]) - len(train), limit)
+        refuse_all_longer(len(encoded["train"]), len(train), "training captions", f"{limit} tokens", "Raise training.context.")
+    valid, test, unseen = (encoded.get(name) for name in ("valid", "test", "unseen"))
+    return CaptionData(tokenizer, train, valid, test, sha256, unseen, len(encoded["train"]) - len(train), limit)
 
 
 def encode_captions(path: str | Path, tokenizer: Tokenizer, data: CaptionsConfig, progress: Progress = silent) -> Captions:
@@ -96,19 +96,19 @@ def generated(data: CaptionsConfig) -> dict[str, scenes.Scenes | digits.Digits]:
 def some_images(data: CaptionsConfig, part: str, count: int) -> tuple[Bytes, tuple[str, ...]]:
     """The first images of a part of a named set, and their captions."""
     if data.name == "scenes" and part in scenes.PARTS:
-        found: scenes.Scenes | digits.Digits = scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds)
+        drawn: scenes.Scenes | digits.Digits = scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds)
     elif data.name == "digits" and part in ("train", "valid", "test"):
-        found = digits.digits(data.side)[part]
+        drawn = digits.digits(data.side)[part]
     else:
         parts = scenes.PARTS if data.name == "scenes" else ("train", "valid", "test")
         raise ConfigError(f'{data.name} has no part "{part}". Choose one of: {", ".join(parts)}.')
-    return found.image_NHWC[:count], found.captions[:count]
+    return drawn.image_NHWC[:count], drawn.captions[:count]
 
 
 def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], str]:
     if data.name is not None:
-        found = generated(data)
-        return {name: _of_generated(name, some) for name, some in found.items()}, _fingerprint(found)
+        scenes_of = generated(data)
+        return {name: _of_generated(name, some) for name, some in scenes_of.items()}, _fingerprint(scenes_of)
     if data.path is None:
         raise ConfigError('data.text has no images. Set data.path to a table, or data.name = "scenes" or "digits".')
     whole = _of_table(data.path, data, progress)
@@ -124,15 +124,15 @@ def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], 
     return parts, sha256
 
 
-def _of_generated(name: str, found: scenes.Scenes | digits.Digits) -> _Part:
-    wheres = [f"{name} {n}" for n in range(1, len(found) + 1)]
-    kinds = found.kinds if isinstance(found, scenes.Scenes) else None
-    return _Part(wheres, found.captions, range(len(found)), lambda: found.image_NHWC, kinds)
+def _of_generated(name: str, drawn: scenes.Scenes | digits.Digits) -> _Part:
+    wheres = [f"{name} {n}" for n in range(1, len(drawn) + 1)]
+    kinds = drawn.kinds if isinstance(drawn, scenes.Scenes) else None
+    return _Part(wheres, drawn.captions, range(len(drawn)), lambda: drawn.image_NHWC, kinds)
 
 
-def _fingerprint(found: dict[str, scenes.Scenes | digits.Digits]) -> str:
+def _fingerprint(parts: dict[str, scenes.Scenes | digits.Digits]) -> str:
     """Of what scenes are drawn from: drawing them would take longer than anything else that needs no pixels."""
-    train = found["train"]
+    train = parts["train"]
     if isinstance(train, scenes.Scenes):
         return sha256_of_texts([train.captions, [f"{shape.x!r} {shape.y!r} {shape.radius!r}" for shape in train.shapes]])
     return sha256_of_texts([[sha256_of_arrays([train.image_NHWC]), *train.captions]])

@@ -180,12 +180,12 @@ def _columns(data: LabelledConfig) -> tuple[Column, Column]:
 
 
 def _classes(examples: Sequence[LabelledText], given: tuple[str, ...] | None, name: str) -> tuple[str, ...]:
-    found = {example.label for example in examples}
+    labels = {example.label for example in examples}
     if given is not None:
         return given  # an unknown label is refused when it is encoded, with its line
-    if len(found) < 2:
-        raise DataError(f'all {len(examples):,} texts of {name} are labelled "{found.pop()}"; expected two classes or more')
-    return tuple(sorted(found, key=_by_value if all(map(_is_number, found)) else str))
+    if len(labels) < 2:
+        raise DataError(f'all {len(examples):,} texts of {name} are labelled "{labels.pop()}"; expected two classes or more')
+    return tuple(sorted(labels, key=_by_value if all(map(_is_number, labels)) else str))
 
 
 def _by_value(label: str) -> tuple[float, str]:
@@ -201,13 +201,13 @@ def _is_number(label: str) -> bool:
 
 def _encoded(examples: Sequence[LabelledText], tokenizer: Tokenizer, labels: tuple[str, ...], progress: Progress) -> Examples:
     number = {label: n for n, label in enumerate(labels)}
-    texts, found = [], []
+    texts, numbers = [], []
     for example in reported(examples, "encoding", progress):
         if example.label not in number:
             raise DataError(f'{example.where} is labelled "{example.label}"; the classes are {listed(example.label, labels)}')
         texts.append(tokenizer.surrounded(tokenizer.encode(example.text)))
-        found.append(number[example.label])
-    return Examples.of(texts, np.array(found, np.int64))
+        numbers.append(number[example.label])
+    return Examples.of(texts, np.array(numbers, np.int64))
 
 
 def listed(given: str, labels: Sequence[str]) -> str:

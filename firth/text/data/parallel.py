@@ -134,8 +134,8 @@ def _generated(data: PairsConfig, part: Part, progress: Progress) -> list[Senten
             _check_no_sides(data, "questions and answers")
             return [pair for one in chats(data.skills, data.count, part, progress) for pair in _answers(one, data)]
         case "docstrings" if part == "train":
-            found = enumerate(docstring_summaries(progress), 1)
-            return [_normalised(f"docstring {n}", rest, first, data) for n, (rest, first) in found]
+            summaries = enumerate(docstring_summaries(progress), 1)
+            return [_normalised(f"docstring {n}", rest, first, data) for n, (rest, first) in summaries]
         case _:
             return None
 

@@ -194,10 +194,10 @@ def _tokens_of(one: Question, spans: list[Span]) -> Span:
     if not one.answers:
         return len(spans), len(spans)
     begin, stop = one.answers[0].span
-    found = [token for token, (first, end) in enumerate(spans) if first < stop and end > begin]
-    if not found:
+    tokens = [token for token, (first, end) in enumerate(spans) if first < stop and end > begin]
+    if not tokens:
         raise DataError(f"{one.where} has the answer {one.answers[0].text!r}, which has no tokens; expected a word or more")
-    return found[0], found[-1]
+    return tokens[0], tokens[-1]
 
 
 def _texts(one: Question) -> list[str]:

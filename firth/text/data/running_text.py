@@ -107,13 +107,13 @@ def encode_file(
     """
     report = progress or silent
     with open_corpus(settings_for(str(path), data), report) as corpus:
-        found = scan(corpus, report)
-        return token_file(corpus, found, 0, found.characters - _foreign_end(corpus, found, tokenizer), tokenizer, report)
+        scanned = scan(corpus, report)
+        return token_file(corpus, scanned, 0, scanned.characters - _foreign_end(corpus, scanned, tokenizer), tokenizer, report)
 
 
-def _foreign_end(corpus: Corpus, found: Scan, tokenizer: Tokenizer) -> int:
+def _foreign_end(corpus: Corpus, scanned: Scan, tokenizer: Tokenizer) -> int:
     """1 if the vocabulary has no newline and the only one in the text is its last character, as editors write it; otherwise 0."""
-    if tokenizer.unknown is not None or found.counts.get("\n") != 1 or not tokenizer.unseen("\n"):
+    if tokenizer.unknown is not None or scanned.counts.get("\n") != 1 or not tokenizer.unseen("\n"):
         return 0
     *_, last = corpus.pieces()
     return int(last.text.endswith("\n"))
@@ -145,13 +145,13 @@ def with_local_paths(data: C, progress: Progress) -> C:
     if data.name in (None, "docs"):
         return data
     entry = DATA_SETS[data.name]
-    found = {part: str(path) for part, path in download.parts(entry, progress).items()}
+    paths = {part: str(path) for part, path in download.parts(entry, progress).items()}
     return dataclasses.replace(
         data,
         name=None,
-        path=found["train"],
-        valid_path=data.valid_path or found.get("valid"),
-        test_path=data.test_path or found.get("test"),
+        path=paths["train"],
+        valid_path=data.valid_path or paths.get("valid"),
+        test_path=data.test_path or paths.get("test"),
         columns=entry.columns or data.columns,
     )
 

@@ -60,8 +60,8 @@ def pair_paths(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, s
 def _named_paths(data: PairsConfig, progress: Progress) -> dict[Part, tuple[str, str | None]]:
     pairs = _pair_files(data)
     if data.name is not None and DATA_SETS[data.name].example:
-        found = download.parts(DATA_SETS[data.name], progress)
-        return {part: (str(found[part]), None) for part in PARTS}
+        path_of = download.parts(DATA_SETS[data.name], progress)
+        return {part: (str(path_of[part]), None) for part in PARTS}
     if data.name is None or pairs is None:
         return {}
     folder, split = download.local(data.name, progress), _split_of(data, pairs)
@@ -131,27 +131,27 @@ class PairReader:
         corpus = spool(self.data.format) if path == "-" else find(path, self.data.format)
         try:
             if target_path is None:
-                found = self._complete(self._of_one(corpus, progress), corpus.name)
+                pairs = self._complete(self._of_one(corpus, progress), corpus.name)
             else:
-                found = self._complete(_of_two(corpus, find(target_path, self.data.format), progress), corpus.name)
+                pairs = self._complete(_of_two(corpus, find(target_path, self.data.format), progress), corpus.name)
         finally:
             if path == "-":
                 corpus.files[0].unlink(missing_ok=True)
-        return found
+        return pairs
 
     def _complete(self, pairs: Iterable[SentencePair], name: str) -> list[SentencePair]:
         """The normalised pairs that have both sides; see data.empty."""
         whole = [
             pair._replace(source=sentence(pair.source, self.data), target=sentence(pair.target, self.data)) for pair in pairs
         ]
-        found, blank = [pair for pair in whole if pair.source and pair.target], BlankRecords()
-        if not found:
+        complete, blank = [pair for pair in whole if pair.source and pair.target], BlankRecords()
+        if not complete:
             raise DataError(f"{name} is empty; expected sentence pairs")
         for pair in whole:
             if not (pair.source and pair.target):
                 blank.add(pair.where)
         blank.settle(self.data.empty, name, len(whole), "a blank side")
-        return found
+        return complete
 
     def _of_one(self, corpus: Corpus, progress: Progress) -> Iterator[SentencePair]:
         named = self.data.columns is not None or self.data.source is not None or self.data.target is not None

@@ -105,32 +105,32 @@ def conll_columns(data: TaggedConfig) -> ConllColumns:
 def _read(corpus: Corpus, columns: ConllColumns, progress: Progress) -> list[Sentence]:
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without tags. Set data.path to a CoNLL or CoNLL-U file.")
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     blank = BlankRecords("words")
     for path, tick in corpus.each_file(progress):
-        found += columns.sentences(path, tick, blank=blank.add)
-    total = sum(len(sentence.words) for sentence in found) + blank.count
+        sentences += columns.sentences(path, tick, blank=blank.add)
+    total = sum(len(sentence.words) for sentence in sentences) + blank.count
     blank.refuse(corpus.name, total, "no word or no tag", "Complete them, or remove their sentences.")
-    if not found:
+    if not sentences:
         raise DataError(f"{corpus.name} has no sentences; expected a word and its tag per line, an empty line between sentences")
-    return found
+    return sentences
 
 
 def _tags(sentences: Sequence[Sentence], given: tuple[str, ...] | None, name: str) -> tuple[str, ...]:
     if given is not None:
         return given  # an unknown tag is refused when it is encoded, with its line
-    found = {tag for sentence in sentences for tag in sentence.tags}
-    if len(found) < 2:
+    tags = {tag for sentence in sentences for tag in sentence.tags}
+    if len(tags) < 2:
         count = sum(len(sentence.words) for sentence in sentences)
         raise DataError(
-            f'all {count:,} words of {name} are tagged "{found.pop()}"; expected two tags or more. Check data.tag_column.'
+            f'all {count:,} words of {name} are tagged "{tags.pop()}"; expected two tags or more. Check data.tag_column.'
         )
-    return tuple(sorted(found))
+    return tuple(sorted(tags))
 
 
 def _encoded(sentences: Sequence[Sentence], align: WordAligner, labels: tuple[str, ...], progress: Progress) -> Sentences:
     number = {label: n for n, label in enumerate(labels)}
-    found = []
+    aligned = []
     for sentence in reported(sentences, "encoding", progress):
         for line, tag in zip(sentence.lines, sentence.tags, strict=True):
             if tag not in number:
@@ -138,8 +138,8 @@ def _encoded(sentences: Sequence[Sentence], align: WordAligner, labels: tuple[st
                     f'{sentence.path}:{line} is tagged "{tag}", which does not occur in the training file; the tags are '
                     f"{listed(tag, labels)} To train with more tags, list them all in data.labels."
                 )
-        found.append((*align(sentence.words), np.array([number[tag] for tag in sentence.tags], np.int64)))
-    return Sentences.of(found, [sentence.words for sentence in sentences])
+        aligned.append((*align(sentence.words), np.array([number[tag] for tag in sentence.tags], np.int64)))
+    return Sentences.of(aligned, [sentence.words for sentence in sentences])
 
 
 def _sha256(sentences: Sequence[Sentence]) -> str:

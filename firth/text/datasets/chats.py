@@ -89,12 +89,12 @@ def chats(skills: Sequence[ChatSkill] | None, count: int, part: Part, progress: 
 
 
 def _pool(skill: ChatSkill, count: int, part: Part, draw: random.Random, progress: Progress) -> list[ChatExample]:
-    found = [example for example in _examples(skill, count, part, progress) if '"' not in example.text]
-    draw.shuffle(found)
+    pool = [example for example in _examples(skill, count, part, progress) if '"' not in example.text]
+    draw.shuffle(pool)
     if part != "train":
-        return found[: min(_MOST, max(1, count // 10))]
-    again = [example for _ in range(_REPEATS - 1) for example in draw.sample(found, len(found))]
-    return (found + again)[:count]
+        return pool[: min(_MOST, max(1, count // 10))]
+    again = [example for _ in range(_REPEATS - 1) for example in draw.sample(pool, len(pool))]
+    return (pool + again)[:count]
 
 
 def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> Iterator[ChatExample]:
@@ -158,9 +158,9 @@ class _Composer:
     def _rounds(self, skill: ChatSkill) -> Iterator[_Round]:
         more = self.draw.choices(range(len(_ROUNDS)), _ROUNDS)[0]
         question: _Question | None
-        found, question, example = self._first(skill)
-        yield from found
-        for _ in range(more + 1 - len(found)):
+        rounds, question, example = self._first(skill)
+        yield from rounds
+        for _ in range(more + 1 - len(rounds)):
             chance = self.draw.random()
             if question is not None and chance < _SAME and self.pools[skill]:
                 example = self._taken(skill)
@@ -170,8 +170,8 @@ class _Composer:
                 question = None  # what "the same" means is not clear any more
             elif (other := self._next_skill()) is not None:
                 skill = other
-                found, question, example = self._first(skill)
-                yield from found
+                rounds, question, example = self._first(skill)
+                yield from rounds
 
     def _first(self, skill: ChatSkill) -> tuple[list[_Round], _Question, ChatExample]:
         """A question that needs no history, or two of which the second does."""

@@ -90,14 +90,14 @@ def days_of(split: Part) -> list[datetime.date]:
 
 def date_formats(locales: Sequence[str]) -> list[DateFormat]:
     """The four formats of each locale, and its short one with the year in four and in two digits."""
-    found: dict[DateFormat, None] = {}
+    formats: dict[DateFormat, None] = {}
     for name in locales:
         locale = _locale(name)
         short = locale.date_formats["short"].pattern
         usual = (locale.date_formats[format].pattern for format in _USUAL)
         for pattern in (*usual, _with_year(short, "y"), _with_year(short, "yy")):
-            found[DateFormat(str(locale), pattern)] = None
-    return list(found)
+            formats[DateFormat(str(locale), pattern)] = None
+    return list(formats)
 
 
 def unambiguous(formats: Sequence[DateFormat]) -> list[DateFormat]:
@@ -118,11 +118,11 @@ def unambiguous(formats: Sequence[DateFormat]) -> list[DateFormat]:
 def distinct(formats: Sequence[DateFormat]) -> list[DateFormat]:
     """Patterns of numbers alone are the same in all locales: each is kept once."""
     probe = datetime.date(_PROBE_YEAR, 1, _PROBE_DAYS[0])
-    found: dict[tuple[str, str], DateFormat] = {}
+    distinct_formats: dict[tuple[str, str], DateFormat] = {}
     for format in formats:
         has_words = any(character.isalpha() for character in _writer(format)(probe))
-        found.setdefault((format.pattern, format.locale if has_words else ""), format)
-    return list(found.values())
+        distinct_formats.setdefault((format.pattern, format.locale if has_words else ""), format)
+    return list(distinct_formats.values())
 
 
 def _looks(format: DateFormat) -> Iterator[tuple[Look, Meaning]]:
@@ -161,7 +161,7 @@ def _writer(format: DateFormat) -> Callable[[datetime.date], str]:
 
 def _with_year(pattern: str, year: str) -> str:
     """The pattern with another form of the year; quoted parts are literal text."""
-    return re.sub(r"'[^']*'|y+", lambda found: found[0] if found[0].startswith("'") else year, pattern)
+    return re.sub(r"'[^']*'|y+", lambda match: match[0] if match[0].startswith("'") else year, pattern)
 
 
 def _locale(name: str) -> Locale:

@@ -35,13 +35,13 @@ def digits(size: int = SIZE) -> dict[str, Digits]:
         datasets: Any = importlib.import_module("sklearn.datasets")
     except ImportError:
         raise DataError('digits needs scikit-learn. Install it with pip install "firth[images]".') from None
-    found = datasets.load_digits()
-    grey_NHW = np.rint(found.images * (255 / _DARKEST)).astype(np.uint8).repeat(size // SIZE, 1).repeat(size // SIZE, 2)
+    bunch = datasets.load_digits()
+    grey_NHW = np.rint(bunch.images * (255 / _DARKEST)).astype(np.uint8).repeat(size // SIZE, 1).repeat(size // SIZE, 2)
     count = len(grey_NHW)
     order_N = permuted(np.arange(count, dtype=np.uint64), count, keys(0, np.zeros(1, np.uint64), _SPLIT)).astype(np.int64)
     tenth = count // 10
     ends = {"test": slice(tenth), "valid": slice(tenth, 2 * tenth), "train": slice(2 * tenth, None)}
-    return {part: _chosen(grey_NHW, found.target, order_N[rows]) for part, rows in ends.items()}
+    return {part: _chosen(grey_NHW, bunch.target, order_N[rows]) for part, rows in ends.items()}
 
 
 def _chosen(grey_NHW: NDArray[np.uint8], digit_N: NDArray[np.int64], row_B: NDArray[np.int64]) -> Digits:

@@ -78,13 +78,13 @@ def _versions() -> dict[str, str]:
 def _assembled(progress: Progress) -> str:
     """Sorted by hash, so that every part of the corpus, its held-out end included, is the same mixture."""
     sources = sorted(_sources())
-    found = set(_topics())
+    texts = set(_topics())
     for done, path in enumerate(sources):
         if done % 50 == 0:
             progress("collecting documentation", done, len(sources))
-        found.update(_docstrings(path))
+        texts.update(_docstrings(path))
     progress("collecting documentation", len(sources), len(sources))
-    return _BETWEEN.join(sorted(found, key=lambda text: hashlib.sha256(text.encode()).digest())) + "\n"
+    return _BETWEEN.join(sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())) + "\n"
 
 
 def _sources() -> Iterator[Path]:

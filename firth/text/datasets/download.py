@@ -130,10 +130,10 @@ def _whole(path: Path, file: File) -> bool:
 def _from_mirror(entry: DataSet, missing: Sequence[File], folder: Path, mirror: Path, progress: Progress) -> None:
     for done, file in enumerate(missing):
         progress(f"reading {entry.name} from the mirror", done, len(missing))
-        found = _in_mirror(mirror, file)
-        if found is None:
+        mirrored = _in_mirror(mirror, file)
+        if mirrored is None:
             raise DataError(f"the mirror has no {mirror / file.name} (also .xz or .gz). Put it there, or unset FIRTH_DATA.")
-        source, packing = found
+        source, packing = mirrored
         _install(source, packing, file, folder, str(source))
     progress(f"reading {entry.name} from the mirror", len(missing), len(missing))
 

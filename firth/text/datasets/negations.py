@@ -59,15 +59,15 @@ _REACTIONS = {1: _words("delighted pleased moved happy amused"), 0: _words("bore
 def negations(count: int = COUNT, seed: int = SEED) -> list[tuple[str, str]]:
     """`count` different sentences, each with its label, half of them positive."""
     draw = random.Random(seed)
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     wanted = {"positive": count // 2, "negative": count - count // 2}
-    while len(found) < count:
+    while len(label_of) < count:
         text, good = _sentence(draw)
         label = _LABELS[good]
-        if text not in found and wanted[label] > 0:
-            found[text] = label
+        if text not in label_of and wanted[label] > 0:
+            label_of[text] = label
             wanted[label] -= 1
-    return list(found.items())
+    return list(label_of.items())
 
 
 def negations_file() -> Path:

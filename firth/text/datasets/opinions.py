@@ -39,10 +39,10 @@ def opinions(part: Part) -> list[tuple[str, str]]:
     """The sentences of a part, each with its label: half of them positive, all different."""
     before: set[str] = set()
     for name, seed in _SEEDS.items():
-        found = _drawn(name, random.Random(seed), before)
+        label_of = _drawn(name, random.Random(seed), before)
         if name == part:
-            return list(found.items())
-        before |= {_plain(text) for text in found}
+            return list(label_of.items())
+        before |= {_plain(text) for text in label_of}
     raise AssertionError(part)
 
 
@@ -61,17 +61,17 @@ def cached_parts() -> dict[str, Path]:
 def _drawn(part: Part, draw: random.Random, before: set[str]) -> dict[str, str]:
     count = _SIZES[part]
     wanted = {"positive": count // 2, "negative": count - count // 2}
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     seen = set(before)
-    while len(found) < count:
+    while len(label_of) < count:
         good = draw.randrange(2)
         text = _sentence(draw, good, held_out=part == "test" and draw.random() < 0.5)
         label, known = _LABELS[good], _plain(text)
         if known not in seen and wanted[label] > 0 and not _is_held_out(text):
             seen.add(known)
-            found[text] = label
+            label_of[text] = label
             wanted[label] -= 1
-    return found
+    return label_of
 
 
 def _plain(text: str) -> str:

@@ -99,12 +99,12 @@ def _files() -> list[Path]:
 
 def _tagged(line: Sequence[tokenize.TokenInfo]) -> Line:
     spelled = ["".join(token.string.split()) for token in line]  # a string may hold spaces and newlines
-    found, depth = [], 0
+    tagged, depth = [], 0
     for n, token in enumerate(line):
         before, after = (spelled[n - 1] if n else ""), (spelled[n + 1] if n + 1 < len(line) else "")
         depth += (spelled[n] in "([{") - (spelled[n] in ")]}") if token.type == tokenize.OP else 0
-        found.append((spelled[n], _tag(token, before, after, depth)))
-    return found
+        tagged.append((spelled[n], _tag(token, before, after, depth)))
+    return tagged
 
 
 def _tag(token: tokenize.TokenInfo, before: str, after: str, depth: int) -> str:

@@ -95,13 +95,13 @@ class Scenes:
 
     @cached_property
     def image_NHWC(self) -> Bytes:
-        found = np.empty((len(self), self.size, self.size, 3), np.uint8)
+        images_NHWC = np.empty((len(self), self.size, self.size, 3), np.uint8)
         starts = np.searchsorted([shape.scene for shape in self.shapes], np.arange(0, len(self) + _SCENES, _SCENES)).tolist()
         for n, (first, last) in enumerate(pairwise(starts)):
             random = np.random.default_rng((*self.seed, n))
             rows = slice(n * _SCENES, min((n + 1) * _SCENES, len(self)))
-            found[rows] = _drawn(self.shapes[first:last], rows.start, rows.stop, self.size, random)
-        return found
+            images_NHWC[rows] = _drawn(self.shapes[first:last], rows.start, rows.stop, self.size, random)
+        return images_NHWC
 
 
 def scenes(count: int, part: Part, size: int = SIZE, seed: int = 0, of_kinds: Sequence[SceneKind] = SCENE_KINDS) -> Scenes:
@@ -176,8 +176,8 @@ def _apart(count: int, radius: float, random: np.random.Generator) -> Floats:
         away = np.linalg.norm(place_64n2[:, :, None] - place_64n2[:, None], axis=-1) + 1e3 * np.eye(count)
         good = np.flatnonzero(away.min((1, 2)) > 2 * radius + _GAP)
         if len(good):
-            found: Floats = place_64n2[good[0]]
-            return found
+            places_n2: Floats = place_64n2[good[0]]
+            return places_n2
 
 
 # Pixels
@@ -253,5 +253,5 @@ def _star(u: Floats, v: Floats) -> Bools:
     radius = np.hypot(u, v)
     x, y = radius * np.cos(angle), radius * np.sin(angle)
     inner = 0.45 * np.array([np.cos(np.pi / 5), np.sin(np.pi / 5)])  # the notch; the point is at (1, 0)
-    found: Bools = (x - 1) * inner[1] - y * (inner[0] - 1) <= 0
-    return found
+    within: Bools = (x - 1) * inner[1] - y * (inner[0] - 1) <= 0
+    return within

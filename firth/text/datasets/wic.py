@@ -61,11 +61,11 @@ def _part(folder: Path, part: str) -> list[WordPair]:
 def _file(folder: Path, part: str, suffix: str) -> Path:
     """The file whose name begins with the part; it may be compressed."""
     endings = (suffix, *(suffix + packed for packed in COMPRESSED))
-    found = sorted(path for path in folder.iterdir() if path.name.startswith(part) and path.name.endswith(endings))
-    if len(found) != 1:
-        there = ", ".join(path.name for path in found) or "none"
+    paths = sorted(path for path in folder.iterdir() if path.name.startswith(part) and path.name.endswith(endings))
+    if len(paths) != 1:
+        there = ", ".join(path.name for path in paths) or "none"
         raise DataError(f"{folder} has {there} matching {part}…{suffix}; expected one file")
-    return found[0]
+    return paths[0]
 
 
 def _records(path: Path) -> list[dict[str, Any]]:

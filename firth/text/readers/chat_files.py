@@ -22,7 +22,7 @@ _SHOWN = 40  # characters of a value in a message
 
 def read_conversations(corpus: Corpus, progress: Progress) -> list[Conversation]:
     """All conversations. Those without messages, or with an empty one, are skipped or refused as `corpus.empty` says."""
-    found: list[Conversation] = []
+    conversations: list[Conversation] = []
     blank = BlankRecords()
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without roles. Set data.path to a .jsonl file of conversations.")
@@ -35,11 +35,11 @@ def read_conversations(corpus: Corpus, progress: Progress) -> list[Conversation]
             if not messages or any(one.role != "system" and not one.content.strip() for one in messages):
                 blank.add(where)
             else:
-                found.append(_conversation(where, messages, value))
-    if not found:
+                conversations.append(_conversation(where, messages, value))
+    if not conversations:
         raise DataError(f"{corpus.name} is empty; expected conversations")
-    blank.settle(corpus.empty, corpus.name, len(found) + blank.count, "no messages or an empty one")
-    return found
+    blank.settle(corpus.empty, corpus.name, len(conversations) + blank.count, "no messages or an empty one")
+    return conversations
 
 
 def _messages(where: str, value: Any) -> tuple[Message, ...]:

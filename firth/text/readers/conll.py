@@ -70,12 +70,12 @@ class ConllColumns:
         yield from reader.end()
 
     def _format(self, path: Path) -> str:
-        found = self.format if self.explicit else tagged_format(path) or self.format
-        if found is None and (self.word, self.tag) != (None, None):
+        format = self.format if self.explicit else tagged_format(path) or self.format
+        if format is None and (self.word, self.tag) != (None, None):
             return _told_by_lines(path)
-        if found is None:
+        if format is None:
             raise DataError(f"{path} may be CoNLL or CoNLL-U. Name the file .conll or .conllu, or set data.format.")
-        return found
+        return format
 
 
 def _told_by_lines(path: Path) -> str:
@@ -103,7 +103,7 @@ class _Reader:
         self.word = _place(word or ("form" if format == "conllu" else 1), format, "data.word_column")
         self.tag = _place(tag or "upos", format, "data.tag_column") if tag or format == "conllu" else None
         self.words_only = words_only
-        self.found: list[tuple[int, str, str]] = []
+        self.tokens: list[tuple[int, str, str]] = []
 
     def read(self, number: int, line: str) -> Iterator[Sentence]:
         if not line.strip():
@@ -116,10 +116,10 @@ class _Reader:
             self._add(number, line.split("\t") if "\t" in line else line.split())
 
     def end(self) -> Iterator[Sentence]:
-        if self.found:
-            numbers, words, tags = zip(*self.found, strict=True)
+        if self.tokens:
+            numbers, words, tags = zip(*self.tokens, strict=True)
             yield Sentence(words, () if self.words_only else tags, self.path, numbers)
-        self.found = []
+        self.tokens = []
 
     def _read_conllu(self, number: int, line: str) -> None:
         if line.startswith("#"):
@@ -144,7 +144,7 @@ class _Reader:
         if self.blank is not None and not (word.strip() and (tag.strip() or self.words_only)):
             self.blank(f"{self.path}:{number}")
         else:
-            self.found.append((number, word, tag))
+            self.tokens.append((number, word, tag))
 
     def _cell(self, number: int, cells: list[str], place: int | None, what: str, setting: str) -> str:
         assert place is not None

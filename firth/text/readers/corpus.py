@@ -129,28 +129,28 @@ def find(
     of one of these."""
     if is_url(path):
         remote = find_remote(path)
-        found = remote if len(remote) == 1 else _readable(remote, path, format)
-        return Corpus(path, tuple(found), None, format, field, columns, empty)
+        paths = remote if len(remote) == 1 else _readable(remote, path, format)
+        return Corpus(path, tuple(paths), None, format, field, columns, empty)
     place = Path(path).expanduser()
     if exists(place):
         expect_text_file(place)
         if place.is_fifo():
             return _of_pipe(place, format, field, columns, progress, empty)
-        found = _in_folder(place, format, progress) if place.is_dir() else [place]
+        paths = _in_folder(place, format, progress) if place.is_dir() else [place]
     elif glob.has_magic(path):
-        found = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if is_file(name)]
-        if not found:
+        paths = [Path(name) for name in sorted(glob.glob(str(place), recursive=True)) if is_file(name)]
+        if not paths:
             raise DataError(f"no file matches {shortened(path)}")
     else:
         raise DataError(f"{shortened(path)} does not exist.{_near(place)}")
-    return Corpus(path, tuple(found), None, format, field, columns, empty)
+    return Corpus(path, tuple(paths), None, format, field, columns, empty)
 
 
 def origins_of_readers(paths: Iterable[str], format: Format) -> set[Origin]:
     """Where the readers of these files and folders come from, those that firth does not ship."""
     if all(READERS.origin(kind) is None for kind in READERS.kinds):
         return set()
-    files = (found for path in paths for found in (find(path, format).files if _is_several(path) else [Path(path)]))
+    files = (one for path in paths for one in (find(path, format).files if _is_several(path) else [Path(path)]))
     kinds = {file_format(file, format).kind for file in files}
     return {origin for kind in kinds if (origin := READERS.origin(kind)) is not None}
 
@@ -228,16 +228,16 @@ def scan(corpus: Corpus, progress: Progress = silent) -> Scan:
 def known_scan(corpus: Corpus) -> Scan | None:
     """The cached scan of a corpus."""
     remembered = _scan_path(corpus)
-    found = None if remembered is None else _recall(remembered)
-    return found and _settled(corpus, found)
+    scanned = None if remembered is None else _recall(remembered)
+    return scanned and _settled(corpus, scanned)
 
 
-def _settled(corpus: Corpus, found: Scan) -> Scan:
+def _settled(corpus: Corpus, scanned: Scan) -> Scan:
     """Warn about records without text, or refuse them."""
     blank = BlankRecords()
-    blank.count, blank.first = found.blank, list(found.blank_places)
-    blank.settle(corpus.empty, corpus.name, found.documents + found.blank)
-    return found
+    blank.count, blank.first = scanned.blank, list(scanned.blank_places)
+    blank.settle(corpus.empty, corpus.name, scanned.documents + scanned.blank)
+    return scanned
 
 
 class Scanning:
@@ -329,19 +329,19 @@ def _recall(path: Path) -> Scan | None:
 
 def _in_folder(folder: Path, format: Format, progress: Progress) -> list[Path]:
     """An explicit format applies to every file. Hidden files and folders are never read, nor what links to folders lead to."""
-    found: list[Path] = []
+    files: list[Path] = []
     most, seen, told = limits(), 0, 0
     for where, folders, names in os.walk(folder, onerror=_cannot_look):
         folders[:] = [name for name in folders if not name.startswith(".")]
         here = [Path(where, name) for name in names if not name.startswith(".")]
         seen += len(names)
-        found += [path for path in here if (format != "auto" or by_suffix(path) is not None) and is_file(path)]
-        most.check_files(folder, len(found), seen)
+        files += [path for path in here if (format != "auto" or by_suffix(path) is not None) and is_file(path)]
+        most.check_files(folder, len(files), seen)
         if seen - told >= _FILES:
             progress("looking for files", seen, 0)
             told = seen
     progress("looking for files", seen, seen)
-    return _readable(sorted(found), str(folder), format)
+    return _readable(sorted(files), str(folder), format)
 
 
 def _cannot_look(error: OSError) -> None:

@@ -80,6 +80,6 @@ def _largest(metadata: Any, present: Sequence[str], path: Path) -> int:
 
 def _values(batch: Any, columns: Sequence[Column]) -> Iterator[list[Any]]:
     """The rows of a batch; None for a column that the file does not have."""
-    found = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    values_of = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     absent = [None] * batch.num_rows
-    return map(list, zip(*(found.get(column.name, absent) for column in columns), strict=True))
+    return map(list, zip(*(values_of.get(column.name, absent) for column in columns), strict=True))

@@ -44,7 +44,7 @@ class Question(NamedTuple):
 
 def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
     """All questions. Those without a text are skipped or refused as `corpus.empty` says; those without an answer are refused."""
-    found: list[Question] = []
+    questions: list[Question] = []
     blank, unanswered, total = BlankRecords(), BlankRecords(), 0
     for path, tick in corpus.each_file(progress):
         format = question_format(path, corpus.format)
@@ -59,13 +59,13 @@ def read_questions(corpus: Corpus, progress: Progress) -> list[Question]:
             elif any(_is_blank(text) for text in (record["context"], record["question"], *(text for text, _ in answers))):
                 blank.add(where)
             else:
-                found.append(_checked(where, record, answers))
+                questions.append(_checked(where, record, answers))
     remedy = "Every answer must be a span of its context: remove them, or use SQuAD 1.1."
     unanswered.refuse(corpus.name, total, "no answer, as in SQuAD 2.0", remedy)
-    if not found:
+    if not questions:
         raise DataError(f"{corpus.name} is empty; expected questions with their contexts and answers")
     blank.settle(corpus.empty, corpus.name, total, "no question, context or answer")
-    return found
+    return questions
 
 
 def _is_blank(text: Any) -> bool:

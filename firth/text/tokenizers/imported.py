@@ -212,8 +212,8 @@ def _style(table: Mapping[str, Any]) -> Style:
 def _unknown(tokenizer: tokenizers.Tokenizer, table: Mapping[str, Any]) -> int | None:
     model = table["model"]
     if model["type"] == "Unigram":
-        found: int | None = model.get("unk_id")
-        return found
+        id: int | None = model.get("unk_id")
+        return id
     name = model.get("unk_token")
     return None if not name or model.get("byte_fallback") else tokenizer.token_to_id(name)
 

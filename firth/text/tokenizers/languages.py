@@ -44,8 +44,8 @@ class Languages:
                 f"tokenizer_config.json: {LANGUAGES} is {str(given)[:60]}; expected a table with place and starts. Import "
                 "the model again."
             )
-        found = cls(ids, given["place"], given["starts"])
-        return found.chosen(settings.get(SOURCE), settings.get(TARGET))
+        languages = cls(ids, given["place"], given["starts"])
+        return languages.chosen(settings.get(SOURCE), settings.get(TARGET))
 
     def chosen(self, source: str | None, target: str | None) -> Languages:
         """With these languages; None leaves one as it is."""
@@ -80,13 +80,13 @@ class Languages:
         """The token of a language; M2M-100 writes __en__ for en."""
         if code is None:
             return None
-        found = next((name for name in (code, f"__{code}__") if name in self.ids), None)
-        if found is None:
+        known = next((name for name in (code, f"__{code}__") if name in self.ids), None)
+        if known is None:
             raise ConfigError(
                 f'this model does not know the language "{code}". It has {len(self.ids)}, such as {self._some()}.'
                 f"{did_you_mean(code, self.ids)}"
             )
-        return found
+        return known
 
     def _missing(self, side: str, setting: str, key: str) -> DataError:
         return DataError(

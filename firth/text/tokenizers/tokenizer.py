@@ -139,11 +139,11 @@ class Tokenizer:
                 f"this model has no tokens of languages. Remove {option('source_language', '--from')} and "
                 f"{option('target_language', '--to')}."
             )
-        found = copy.copy(self)
-        found.languages = self.languages.chosen(source, target)
-        found.settings = {**self.settings, **found.languages.settings()}
-        found._surround_source()
-        return found
+        tokenizer = copy.copy(self)
+        tokenizer.languages = self.languages.chosen(source, target)
+        tokenizer.settings = {**self.settings, **tokenizer.languages.settings()}
+        tokenizer._surround_source()
+        return tokenizer
 
     def _surround_source(self) -> None:
         if self.languages is not None and self.languages.source is not None and self.eos is not None:
@@ -210,8 +210,8 @@ class Tokenizer:
 
     def id_of(self, name: str | None) -> int | None:
         """The id of a token as the vocabulary spells it."""
-        found: int | None = None if name is None else tokenizers.Tokenizer.from_str(self._json).token_to_id(name)
-        return found
+        id: int | None = None if name is None else tokenizers.Tokenizer.from_str(self._json).token_to_id(name)
+        return id
 
     @property
     def unknown_name(self) -> str | None:
@@ -295,8 +295,8 @@ class Tokenizer:
     def spelling(self) -> Spelling:
         """The bytes that each token adds to a text; see spelling.py."""
         special = {id for id in (self.eos, self.unknown, self.start, *self.ends, *self.markers.values()) if id is not None}
-        found = self._codec.spelling(special)
-        return dataclasses.replace(found, tokens=found.tokens + (b"",) * (self.vocab - len(found.tokens)))
+        spelling = self._codec.spelling(special)
+        return dataclasses.replace(spelling, tokens=spelling.tokens + (b"",) * (self.vocab - len(spelling.tokens)))
 
     def begins_text(self, before: Sequence[int]) -> bool:
         """Whether a space with which a token begins is not shown after the tokens `before`."""

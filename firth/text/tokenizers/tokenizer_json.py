@@ -109,14 +109,14 @@ def _ids(table: Any) -> list[tuple[Any, Any]]:
     table = table if isinstance(table, dict) else {}
     model, added = table.get("model"), table.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    found: list[tuple[Any, Any]] = []
+    entries: list[tuple[Any, Any]] = []
     if isinstance(vocabulary, list):  # a unigram model has scores, and ids are places
-        found += [(entry[0] if isinstance(entry, list) and entry else None, place) for place, entry in enumerate(vocabulary)]
+        entries += [(entry[0] if isinstance(entry, list) and entry else None, place) for place, entry in enumerate(vocabulary)]
     elif isinstance(vocabulary, dict):
-        found += vocabulary.items()
+        entries += vocabulary.items()
     if isinstance(added, list):
-        found += [(one.get("content"), one.get("id")) for one in added if isinstance(one, dict)]
-    return found
+        entries += [(one.get("content"), one.get("id")) for one in added if isinstance(one, dict)]
+    return entries
 
 
 def check_ids(given: list[tuple[Any, Any]], where: str, rows: int | None) -> None:

@@ -22,10 +22,10 @@ class WordAligner:
 
     def __call__(self, words: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
         """The pieces, and the position of the first piece of each word."""
-        found = [self._pieces(word, begins=n == 0) for n, word in enumerate(words)]
-        before = len(self._tokenizer.begin) + np.cumsum([0, *(len(ids) for ids, _ in found[:-1])])
-        pieces = self._tokenizer.surrounded(np.concatenate([ids for ids, _ in found]))
-        return pieces, before + [offset for _, offset in found]
+        pieces_of_words = [self._pieces(word, begins=n == 0) for n, word in enumerate(words)]
+        before = len(self._tokenizer.begin) + np.cumsum([0, *(len(ids) for ids, _ in pieces_of_words[:-1])])
+        pieces = self._tokenizer.surrounded(np.concatenate([ids for ids, _ in pieces_of_words]))
+        return pieces, before + [offset for _, offset in pieces_of_words]
 
     def _pieces(self, word: str, *, begins: bool) -> tuple[Ids, int]:
         if (word, begins) not in self._known:

@@ -74,9 +74,9 @@ class Words:
 
         if self._lower:
             chunks = _lowered(chunks.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
-        found = Lexicon()
-        number_N, ends = found.read(chunks + b"\n")
-        id_W = self._lexicon.find(found.words())
+        lexicon = Lexicon()
+        number_N, ends = lexicon.read(chunks + b"\n")
+        id_W = self._lexicon.find(lexicon.words())
         return np.where(id_W == MISSING, self.unknown, id_W)[number_N], np.diff(ends, prepend=0)
 
     @functools.cached_property

@@ -182,10 +182,10 @@ def _starting_words(words: Sequence[str], count: int) -> list[str]:
     if common.issuperset(_ROYAL) and count <= len(_ROYAL):
         return list(_ROYAL[:count])
     meaningful = _meaningful(words[_FIRST:_COMMON])
-    found = list(dict.fromkeys((*meaningful[:count], *words[_FIRST : _FIRST + count], *words[:count])))[:count]
-    if len(found) < count:
-        raise ConfigError(f"the vocabulary has only {len(found)} words; expected at least {count}")
-    return found
+    starting = list(dict.fromkeys((*meaningful[:count], *words[_FIRST : _FIRST + count], *words[:count])))[:count]
+    if len(starting) < count:
+        raise ConfigError(f"the vocabulary has only {len(starting)} words; expected at least {count}")
+    return starting
 
 
 def _meaningful(words: Sequence[str]) -> list[str]:
