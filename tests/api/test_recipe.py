@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from runs import recipe_table
 
-from firth.api import Recipe, compose, read_recipe
+from firth.api import Recipe, compose
+from firth.api.recipe import read_recipe
 from firth.config import Table, to_toml
 from firth.errors import ConfigError
 from firth.models import RecurrentConfig, TransformerConfig
