@@ -111,11 +111,6 @@ def test_words_never_seen_are_said(run: Path) -> None:
         load(run).answer("Where does Fred live ?", "Fred lives in Paris .")
 
 
-def test_a_language_model_finds_no_answers(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"this run is a language.* and cannot answer; it can: "):
-        load(char_run).answer("a", "b")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -256,11 +256,6 @@ def test_a_classifier_has_no_next_word(name: str, run: Path) -> None:
         REFUSED[name](load(run))
 
 
-def test_a_language_model_has_no_classes(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"this run is a language model and cannot classify; it can: generate"):
-        load(char_run).classify(["a"])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

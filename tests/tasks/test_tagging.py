@@ -180,11 +180,6 @@ def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
         call(load(run))
 
 
-def test_a_language_model_has_no_tags(char_run: Path) -> None:
-    with pytest.raises(ConfigError, match=r"this run is a language model and cannot tag; it can: "):
-        load(char_run).tag(["a"])
-
-
 def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conll")
     model = {"family": "encoder", "kind": "transformer", "width": 8, "depth": 1, "heads": 2, "position": "learned", "context": 6}
