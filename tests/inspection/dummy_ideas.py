@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +11,7 @@ from firth.layers.activation import Activation
 from firth.layers.attention.score import Score, ScoreLayer
 from firth.layers.linear_attention.layers import GatedLinearAttention
 from firth.layers.norm import Norm
-from firth.layers.position import Bias, PositionConfig, PositionScheme
+from firth.layers.position import Bias, PositionScheme
 from firth.layers.recurrent import Cell, State, Trace, Weights
 
 
@@ -38,21 +37,13 @@ class CityBlockLayer(ScoreLayer):
         return CityBlock()
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogarithmicConfig(PositionConfig):
-    kind: Literal["logarithmic"] = "logarithmic"
-
-
 class LogDistance(Bias):
     def bias_BHQK(self, distance_BHQK: torch.Tensor) -> torch.Tensor:
         return -distance_BHQK.abs().log1p()
 
-    def of_heads(self, head_H: torch.Tensor) -> Self:
-        return self
-
 
 class Logarithmic(PositionScheme):
-    kind, Config, acts_on_scores = "logarithmic", LogarithmicConfig, True
+    kind, acts_on_scores = "logarithmic", True
 
     def relative(self) -> LogDistance:
         return LogDistance()
