@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +64,6 @@ def table(settings: Table, **training: Any) -> Table:
         "decoding": {"tokens": 12},
     }
     return merged(usual, settings)
-
-
-@pytest.fixture
-def use() -> Iterator[Any]:
-    """firth.use, undone afterwards."""
-    yield ideas.use
-    for place, origin in list(ideas._used.items()):
-        for collection in ideas._COLLECTIONS:
-            collection.leave(origin)
-        del ideas._used[place]
-    os.environ.pop(ideas.VARIABLE, None)
-    for forget in ideas.changed:
-        forget()
 
 
 @pytest.mark.parametrize("name", OWN)

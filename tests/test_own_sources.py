@@ -23,6 +23,7 @@ from firth.evaluation.translation import measures
 from firth.ideas import Origin
 from firth.layers.cross_entropy import cross_entropy
 from firth.layers.objective import OBJECTIVES
+from firth.serving.lab.library import RunLibrary
 from firth.tasks import TASKS
 from firth.tasks.translation import TranslationConfig
 from firth.text import DataConfig, PairsConfig
@@ -173,6 +174,7 @@ def test_own_data_sets_are_listed(use: Any, capsys: pytest.CaptureFixture[str]) 
         compose(table({"data": {"name": "bracket"}}))
     from firth.cli.data import list_
 
+    assert "brackets" in RunLibrary().corpora
     list_()
     listed = capsys.readouterr().out
     assert "made     balanced brackets of two kinds\n" + " " * 36 + "running text; from dataset.py\n" in listed

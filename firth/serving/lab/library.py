@@ -19,6 +19,7 @@ from firth.serving.lab.run_facts import RunFacts, run_facts
 from firth.serving.lab.workshop import Workshop
 from firth.serving.run_names import by_name, runs_in, vectors_in
 from firth.tasks.ability import Ability
+from firth.text.data_set import DATA_SETS
 from firth.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class RunLibrary:
     def __init__(self, places: Sequence[Path] = (), vectors: Sequence[Path] = (), corpora: Sequence[str] = ()) -> None:
         self.places = tuple(places)
         self.workshop = Workshop()
-        self.corpora = tuple(dict.fromkeys((*corpora, DOCS)))
+        own = (one.name for one in DATA_SETS if one.holds == "running text" and DATA_SETS.origin(one.name))
+        self.corpora = tuple(dict.fromkeys((*corpora, DOCS, *own)))
         self._files = tuple(vectors)
         self._seen: dict[str, Path] = {}  # every run so far, to distinguish a deleted run from an unknown name
         self._loaded: dict[Path, _CacheEntry] = {}
