@@ -400,7 +400,7 @@ def _objective() -> Iterator[str]:
     yield _markdown(
         headings,
         [
-            (_code(task.name), task.is_a, _link(task.reads), *(", ".join(map(_code, names)) for names in _facts(task)))
+            (_code(task.name), task.noun, _link(task.reads), *(", ".join(map(_code, names)) for names in _facts(task)))
             for task in TASKS
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -115,3 +116,12 @@ def test_the_wheel_and_its_dependencies_install_into_an_empty_environment(wheel:
     works(bin_folder, place)
     version = run(bin_folder / "python", "-c", "import torch; print(torch.__version__)", cwd=place)
     assert version.startswith("2.13.0")
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    """Classes within classes aside: the `Config` of an idea, for example."""
+    places: dict[str, list[str]] = {}
+    for path in sorted((CHECKOUT / "firth").rglob("*.py")):
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            places.setdefault(name, []).append(path.relative_to(CHECKOUT).as_posix())
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

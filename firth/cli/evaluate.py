@@ -166,9 +166,9 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen.keys() - inspect.signature(model.evaluate).parameters.keys():
-        owners = [task.is_a for task in TASKS if name in inspect.signature(task.run_class.evaluate).parameters]
+        owners = [task.noun for task in TASKS if name in inspect.signature(task.run_class.evaluate).parameters]
         raise ConfigError(
-            f"--{name.replace('_', '-')} only applies to {listed(dict.fromkeys(owners))}; this run is {model.task.is_a}. "
+            f"--{name.replace('_', '-')} only applies to {listed(dict.fromkeys(owners))}; this run is {model.task.noun}. "
             "Remove it."
         )
     return chosen
@@ -181,8 +181,8 @@ def _check_report(path: Path, model: Run[Any]) -> None:
     from firth.tasks.task import listed
 
     if model.task.classes_in is None:
-        able = listed(task.is_a for task in TASKS if task.classes_in is not None)
-        raise ConfigError(f"--report only applies to {able}; this run is {model.task.is_a}. Remove it.")
+        able = listed(task.noun for task in TASKS if task.classes_in is not None)
+        raise ConfigError(f"--report only applies to {able}; this run is {model.task.noun}. Remove it.")
     if path.suffix.lower() != ".csv":
         raise ConfigError(f"--report writes csv, not {path.name}. Choose a name that ends in .csv.")
 
@@ -203,7 +203,7 @@ def _refuse_undrawn(model: Run[Any]) -> None:
 
     if not model.task.draws():
         able = listed(task.name for task in TASKS if task.draws())
-        raise ConfigError(f"--save draws the results of {able}; this run is {model.task.is_a}. Remove it.")
+        raise ConfigError(f"--save draws the results of {able}; this run is {model.task.noun}. Remove it.")
 
 
 def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> dict[Path, Run[Any]]:
@@ -213,7 +213,7 @@ def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> 
     from firth.tasks.ability import LEARN_IN_CONTEXT
 
     if runs and LEARN_IN_CONTEXT not in model.abilities:
-        raise ConfigError(f"--beside only applies to runs that learn in context; this run is {model.task.is_a}. Remove it.")
+        raise ConfigError(f"--beside only applies to runs that learn in context; this run is {model.task.noun}. Remove it.")
     if runs and save is None:
         raise ConfigError("--beside adds another run to the figure of --save. Add --save, or remove it.")
     others = {path: load(path) for path in runs}

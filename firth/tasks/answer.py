@@ -133,7 +133,7 @@ class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
     metrics = ("loss", "exact", "f1")
     selecting = ("loss", "exact", "f1")
     run_class = ReaderRun
-    is_a = "a question answerer"
+    noun = "a question answerer"
     can = (ANSWER, *ON_TEXT)
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "questions carry no state from one to the next",

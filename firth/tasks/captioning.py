@@ -193,7 +193,7 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     selecting = ("loss", "exact", "bleu", "rougeL")
     counted = "target_BT"
     run_class = CaptionerRun
-    is_a = "a captioner"
+    noun = "a captioner"
     can = (CAPTION, PREDICT, EVALUATE)
     uses = SEARCHES
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)

@@ -289,7 +289,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     metrics = ("loss", "accuracy", "macro_f1")
     selecting = ("loss", "accuracy", "macro_f1")
     run_class = ClassifierRun
-    is_a = "a classifier"
+    noun = "a classifier"
     can = (CLASSIFY, *ON_TEXT)
     uses = frozenset({"tokenizer.vectors"})
     unsupported = {"training.carry": "a classifier has no state to carry between texts"}  # noqa: RUF012 (a ClassVar in Task)

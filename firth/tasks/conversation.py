@@ -227,7 +227,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     selecting = ("loss", "exact")
     counted = "target_BT"
     run_class = ConversationRun
-    is_a = "a model that holds conversations"
+    noun = "a model that holds conversations"
     can = (CHAT, GENERATE, *CONTINUING)
     uses = CONTINUES
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)

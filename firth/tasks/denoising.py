@@ -101,7 +101,7 @@ class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
     name = "denoising"
     Objective = DenoisingConfig
     run_class = DenoisingRun
-    is_a = "a denoising model"
+    noun = "a denoising model"
     can = (RESTORE, *ON_TEXT)
     uses = SEARCHES
     needs_eos = True

@@ -155,7 +155,7 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
     )
     selecting = ("loss", "accuracy", "f1")
     run_class = ElectraRun
-    is_a = "an ELECTRA run"
+    noun = "an ELECTRA run"
     can = (FIND_REPLACED, *ON_TEXT)
 
     def check(self) -> None:

@@ -131,7 +131,7 @@ class TextEmbedding(Task[RunningTextConfig, EmbeddingConfig, Prepared]):
     metrics = ("loss", "wic_accuracy")
     selecting = ("loss",)
     run_class = EmbeddingRun
-    is_a = "a sentence encoder"
+    noun = "a sentence encoder"
     can = (EMBED, ATTENTION)
 
     def check(self) -> None:

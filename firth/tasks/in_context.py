@@ -124,7 +124,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
     selecting = ("loss", "accuracy")
     counted = "target_BT"
     run_class = InContextRun
-    is_a = "a model that learns tasks from its prompt"
+    noun = "a model that learns tasks from its prompt"
     can = (LEARN_IN_CONTEXT, GENERATE, *CONTINUING)
     uses = CONTINUES
     unit = "nats per character"

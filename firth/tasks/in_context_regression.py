@@ -65,7 +65,7 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
     metrics = ("loss", "squared_error")
     selecting = ("loss",)
     run_class = RegressionRun
-    is_a = "a model that learns functions from its prompt"
+    noun = "a model that learns functions from its prompt"
     can = (LEARN_IN_CONTEXT, EVALUATE)
     unit = "(ŷ − y)² / D"
     measure = "squared_error"

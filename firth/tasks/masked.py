@@ -72,7 +72,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
     selecting = ("loss", "accuracy")
     counted = "target_BM"
     run_class = MaskedRun
-    is_a = "a masked language model"
+    noun = "a masked language model"
     can = (FILL, *ON_TEXT)
 
     def network(self, source_vocab: int, vocab: int) -> MaskedLM:

@@ -311,7 +311,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     metrics = ("loss", "perplexity", "bits_per_character")
     selecting = ("loss",)
     run_class = LanguageModelRun
-    is_a = "a language model"
+    noun = "a language model"
     can = (GENERATE, CHAT, *CONTINUING)
     uses = CONTINUES | {"tokenizer.start"}
     shortest = 2

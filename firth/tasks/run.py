@@ -219,7 +219,7 @@ class Run(ABC, Generic[N]):
 
     def _refuse(self, name: str, value: str | None) -> None:
         if value is not None:
-            raise ConfigError(f"{name} is {value[:20]!r}, but this run is {self.task.is_a}. Remove it.")
+            raise ConfigError(f"{name} is {value[:20]!r}, but this run is {self.task.noun}. Remove it.")
 
     def _reading(self, text: str) -> Reading:
         return one_reading(self.network, self.tokenizer, self._encoder().encode([text]).ids[0], self._forward)
@@ -289,7 +289,7 @@ class Run(ABC, Generic[N]):
             if name not in known:
                 raise ConfigError(f'[decoding] has no setting "{name}".{did_you_mean(name, known)}')
             if f"decoding.{name}" in SPECIAL and f"decoding.{name}" not in self.task.uses:
-                raise ConfigError(f"{name} does not apply to {self.task.is_a}. Remove it.")
+                raise ConfigError(f"{name} does not apply to {self.task.noun}. Remove it.")
         for name, value in chosen.items():
             if isinstance(known[name].default, tuple):
                 chosen[name] = (value,) if isinstance(value, str) else tuple(value)

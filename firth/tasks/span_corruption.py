@@ -38,7 +38,7 @@ class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
     name = "span-corruption"
     Objective = SpanCorruptionConfig
     run_class = SpanCorruptionRun
-    is_a = "a model trained by span corruption"
+    noun = "a model trained by span corruption"
     can = ON_TEXT
     targets = "the spans and their sentinels"
 

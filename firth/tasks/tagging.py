@@ -137,7 +137,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     selecting = ("loss", "accuracy", "f1")
     counted = "label_BW"
     run_class = TaggerRun
-    is_a = "a tagger"
+    noun = "a tagger"
     can = (TAG, *ON_TEXT)
     uses = frozenset({"model.characters", "model.readout"})
     classes_in = "tags"

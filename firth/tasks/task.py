@@ -133,7 +133,7 @@ class Task(ABC, Generic[C, O, D]):
     selecting: ClassVar[tuple[str, ...]]  # the metrics that can choose the best weights
     compares: ClassVar[Compares | None] = None  # what a metric of one's own gets to compare
     run_class: ClassVar[type[Run[Any]]]  # what `load` returns
-    is_a: ClassVar[str]  # "a language model": completes "this run is …"
+    noun: ClassVar[str]  # "a language model": completes "this run is …"
     can: ClassVar[tuple[Ability, ...]]  # what its runs can do, the main ability first
     uses: ClassVar[frozenset[str]] = frozenset()  # of SPECIAL
     unsupported: ClassVar[Mapping[str, str]] = {}  # settings that must keep their defaults → why
@@ -166,7 +166,7 @@ class Task(ABC, Generic[C, O, D]):
             cannot = f"cannot {lacking.title()}"
             without = f" without {lacking.needs.name}" if lacking.needs and lacking in self.can else ""
         able = ", ".join(one.title() for one in self.abilities(chat_template) if not one.inspects)
-        return WrongTask(f"this run is {self.is_a}{without} and {cannot or f'has no {lacking}'}; it can: {able}.")
+        return WrongTask(f"this run is {self.noun}{without} and {cannot or f'has no {lacking}'}; it can: {able}.")
 
     @property
     def next_command(self) -> str:

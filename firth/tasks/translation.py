@@ -216,7 +216,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
     selecting = ("loss", "bleu", "exact", "rougeL")
     counted = "target_BT"
     run_class = TranslatorRun
-    is_a = "a translator"
+    noun = "a translator"
     can = (TRANSLATE, PREDICT, WALK, *ON_TEXT)
     uses = SEARCHES | {"tokenizer.joint", "training.batch_tokens"}
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)

@@ -109,7 +109,7 @@ def test_every_task_states_all_its_facts_and_has_a_run_of_its_own() -> None:
         assert set(task.selecting) <= set(task.metrics)
         assert "loss" in task.selecting
         assert any(one.command for one in task.can)
-        assert task.is_a.startswith(("a ", "an "))
+        assert task.noun.startswith(("a ", "an "))
         assert task.Objective(kind=task.name).kind == task.name
         assert all(hasattr(task.run_class, one.method) for one in task.can)
 

@@ -20,7 +20,7 @@ def test_the_last_loss_shown_is_that_of_the_last_steps(steps: int, capsys: pytes
     with Display() as display:
         display.begin(start, recipe)
         for n, loss in enumerate(losses, start=1):
-            seen: Any = SimpleNamespace(step=SimpleNamespace(step=n), loss=loss, valid=None, tokens=10 * n, seconds=0.1 * n)
+            seen: Any = SimpleNamespace(step=n, loss=loss, valid=None, tokens=10 * n, seconds=0.1 * n)
             display.step(seen)
     shown = re.findall(rf"training {steps}/{steps}  loss (\S+)", capsys.readouterr().err)
     last = losses[-max(1, steps // 10) :]

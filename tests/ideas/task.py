@@ -21,5 +21,5 @@ class SurprisalRun(LanguageModelRun):
 
 
 class Surprisal(NextToken):
-    name, Objective, run_class, is_a = "surprisal", SurprisalConfig, SurprisalRun, "a model of surprise"
+    name, Objective, run_class, noun = "surprisal", SurprisalConfig, SurprisalRun, "a model of surprise"
     can = (SURPRISE, *NextToken.can)

@@ -19,7 +19,7 @@ def write_ctranslate2(run: Outgoing, folder: Path) -> None:
         raise ConfigError(f"CTranslate2 cannot express {reason}. Export it as safetensors.")
     network = run.network
     if not isinstance(network, TransformerDecoder if run.pairs else TransformerLM):
-        raise ConfigError(f"only language models and translators can be exported, and this run is {run.is_a}.")
+        raise ConfigError(f"only language models and translators can be exported, and this run is {run.noun}.")
     ctranslate2_folder.write(network, run.source_tokenizer, run.tokenizer, folder)
     sides = {"tokenizer.json": run.tokenizer}
     if run.source_tokenizer is not run.tokenizer:

@@ -18,7 +18,7 @@ def write_gguf(run: Outgoing, folder: Path) -> None:
     if reason is not None:
         raise ConfigError(f"GGUF files of firth are LLaMA models, and LLaMA cannot express {reason}. Use another format.")
     if not isinstance(run.network, TransformerLM):
-        raise ConfigError(f"only language models can be written as GGUF, and this run is {run.is_a}.")
+        raise ConfigError(f"only language models can be written as GGUF, and this run is {run.noun}.")
     name, card = run.card.name, dataclasses.replace(run.card, family="LLaMA (GGUF)")
     export = GGUFExport(name, run.model, run.network.state_dict(), run.tokenizer, run.template, card.license, run.quantise)
     export.write(folder / f"{name}.gguf", run.progress)

@@ -18,7 +18,7 @@ class Outgoing:
     network: Network
     model: Any  # the [model] of its recipe
     objective: Any  # [objective]
-    is_a: str  # "a language model": completes "this run is …"
+    noun: str  # "a language model": completes "this run is …"
     tokenizer: Tokenizer  # of the target, where there are two
     source_tokenizer: Tokenizer
     pairs: bool  # a translator with an encoder of its own

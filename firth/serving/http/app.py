@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from firth.decoding.engine.jobs import EngineRestarts
 from firth.errors import FirthError
-from firth.serving.http import chat, completions, embeddings, own_tasks, responses, schemas
+from firth.serving.http import chat, completions, embeddings, responses, schemas, task_routes
 from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import Gate
 from firth.serving.http.keys import Keys
@@ -101,9 +101,9 @@ def _add_models(app: FastAPI, service: Service) -> None:
 
 _OWN: dict[Ability, tuple[Callable[[Service, Any, Request], Awaitable[Response]], type[schemas.Body]]] = {
     EMBED: (embeddings.embed, schemas.EmbeddingBody),
-    TRANSLATE: (own_tasks.translate, schemas.TranslationBody),
-    ANSWER: (own_tasks.answer, schemas.AnswerBody),
-    ATTENTION: (own_tasks.attention, schemas.AttentionBody),
+    TRANSLATE: (task_routes.translate, schemas.TranslationBody),
+    ANSWER: (task_routes.answer, schemas.AnswerBody),
+    ATTENTION: (task_routes.attention, schemas.AttentionBody),
 }
 
 
@@ -111,7 +111,7 @@ def _add_own(app: FastAPI, service: Service) -> None:
     """A route for each ability that has one. Those without a body of their own take a list of texts."""
     for ability in ABILITIES:
         if ability.route and ability.route not in WRITING:
-            answer, body_class = _OWN.get(ability, (partial(own_tasks.each_text, ability), schemas.InputBody))
+            answer, body_class = _OWN.get(ability, (partial(task_routes.each_text, ability), schemas.InputBody))
             app.post(ability.route, name=ability.method, description=ability.about)(_endpoint(service, answer, body_class))
 
 

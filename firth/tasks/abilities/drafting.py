@@ -46,8 +46,8 @@ def check_draft(run: LanguageRun, draft: LanguageRun | None, config: DecodingCon
     if draft is None:
         return
     if not isinstance(getattr(draft, "network", None), LanguageModel):
-        is_a = draft.task.is_a if isinstance(draft, Run) else f"a {type(draft).__name__}"
-        raise ConfigError(f"the draft is {is_a}. Give the run of a language model.")
+        noun = draft.task.noun if isinstance(draft, Run) else f"a {type(draft).__name__}"
+        raise ConfigError(f"the draft is {noun}. Give the run of a language model.")
     if config.beam > 1:
         raise ConfigError(f"a draft only applies to sampling and greedy decoding, but beam is {config.beam}. Remove one of them.")
     if names := config.alone_settings():
