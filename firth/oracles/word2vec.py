@@ -21,11 +21,11 @@ def pairs(sentence: Sequence[Word], window: int) -> list[tuple[Word, Word]]:
     """Every (word, neighbour) with the neighbour at most `window` positions away, in text order."""
     word_pairs = []
     for place, word in enumerate(sentence):
-        word_pairs += [(word, neighbour) for neighbour in neighbours(sentence, place, window)]
+        word_pairs += [(word, neighbor) for neighbor in neighbors(sentence, place, window)]
     return word_pairs
 
 
-def neighbours(sentence: Sequence[Word], place: int, window: int) -> list[Word]:
+def neighbors(sentence: Sequence[Word], place: int, window: int) -> list[Word]:
     """The context of a word: up to `window` words to its left and up to `window` to its right."""
     return [*sentence[max(place - window, 0) : place], *sentence[place + 1 : place + window + 1]]
 

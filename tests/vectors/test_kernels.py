@@ -68,7 +68,7 @@ def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, s
         state, sentence = np.uint64(state), kept[:n].tolist()
         share = (start - begin) / (ends[last - 1] - begin)
         for place in range(n):
-            window, word = word2vec.neighbours(sentence, place, int(span[place])), sentence[place]
+            window, word = word2vec.neighbors(sentence, place, int(span[place])), sentence[place]
             steps = [([word], neighbour) for neighbour in window] if config.faithful and config.model == "skipgram" else []
             for step, (inputs, target) in enumerate(steps or ([(window, word)] if window else [])):
                 at = (step if config.faithful else place) * K

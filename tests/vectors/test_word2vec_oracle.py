@@ -22,7 +22,7 @@ def test_the_22_pairs_of_a_cat_on_the_mat():
 
 def test_the_company_of_a_wampimuk():
     sentence = ["Marco", "saw", "a", "furry", "little", "wampimuk", "hiding", "in", "the", "tree"]
-    assert word2vec.neighbours(sentence, sentence.index("wampimuk"), window=2) == ["furry", "little", "hiding", "in"]
+    assert word2vec.neighbors(sentence, sentence.index("wampimuk"), window=2) == ["furry", "little", "hiding", "in"]
 
 
 def test_an_untrained_model_loses_log_V_and_log_2_a_term():

@@ -51,9 +51,9 @@ def _section(
 ) -> Section:
     rows = []
     for word in (word for word in SHOWN if word in vectors):
-        neighbours = ", ".join(near for near, _ in vectors.most_similar(word, topn=4))
+        near_words = ", ".join(near for near, _ in vectors.most_similar(word, topn=4))
         collocates = ", ".join(one.word for one in word_contexts(text, word, lines=0, topn=4).collocates)
-        rows.append((word, neighbours, collocates))
+        rows.append((word, near_words, collocates))
     drawn = word_map(vectors, list(vectors.words[:DRAWN]))
     axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)]
     fell = f"{losses[0]:.3f} to {losses[-1]:.3f}" if losses and losses[0] is not None and losses[-1] is not None else "unknown"

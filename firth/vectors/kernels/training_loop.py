@@ -221,7 +221,7 @@ def train(ids, ends, first, last, rate_first, rate_last, seed, form, tables, buf
             for step in range(steps):
                 T, offset = form.K + 1, i % RING * form.ring + step * (form.K + 1)
                 if form.K == 0:
-                    word = kept[neighbour(i, left, step) if one_by_one else i]
+                    word = kept[neighbor(i, left, step) if one_by_one else i]
                     T, offset = lay_out_path(word, up, form, address, target, sign), 0
                 distinct = (form.K == 0 or all_distinct(target, offset, T)) and (form.cbow or one_by_one or repeat[right] <= left)
                 targets = address.target + LONG * offset
@@ -334,7 +334,7 @@ def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, stat
     first = i % RING * form.ring
     for step in range(steps):
         place = first + step * (form.K + 1)
-        target[place] = output_row(kept[i if form.cbow else neighbour(i, left, step)], form, address)
+        target[place] = output_row(kept[i if form.cbow else neighbor(i, left, step)], form, address)
         for k in range(form.K):
             target[place + 1 + k] = output_row(negative[step * form.K + k], form, address)
     for place in range(first, first + steps * (form.K + 1)):
@@ -343,7 +343,7 @@ def lay_out_own_targets(i, n, kept, span, negative, barred, own_V, other_V, stat
 
 
 @compiled
-def neighbour(i, left, number):
+def neighbor(i, left, number):
     """The position of a word in the window of word i, which begins at `left`."""
     return left + number + np.int64(left + number >= i)
 

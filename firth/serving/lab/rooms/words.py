@@ -38,7 +38,7 @@ _GRAMMAR = (  # words of five letters or more whose neighbours say little
 _PAIRS = 8  # singulars and plurals among which a starting sum is looked for
 
 
-def neighbours(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+def nearest(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The words with the largest cosine similarity to one word."""
     name, top = request.text("vectors"), request.number("top", int, 10, least=1, most=100)
     vectors = library.word_vectors(name)
@@ -249,7 +249,7 @@ ROOM = Room(
     "words",
     "Words",
     '"You shall know a word by the company it keeps" (Firth 1957): neighbours, analogies, a map, and the contexts of a word.',
-    {"neighbours": neighbours, "analogy": analogy, "similarity": similarity, "map": map_, "contexts": contexts},
+    {"neighbours": nearest, "analogy": analogy, "similarity": similarity, "map": map_, "contexts": contexts},
     usable,
     offered,
     {"most_words": MOST_WORDS},
