@@ -249,7 +249,7 @@ def _gathered(schema: Any, given: Mapping[str, Any], at: str) -> dict[str, Any]:
 
 
 def _means_nothing(options: Iterable[Any], name: str, value: Any) -> bool:
-    """Whether a setting of another kind of table says nothing: when all stood in one table, old runs wrote some defaults."""
+    """True if a setting of another kind of table says nothing: when all stood in one table, old runs wrote some defaults."""
     fields = [_fields(one)[name] for one in options if name in _fields(one)]
     return value is None or any(one.metadata.get("always_written") and one.default == value for one in fields)
 

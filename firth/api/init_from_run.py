@@ -110,7 +110,7 @@ def initialise_from_run(network: Network, recipe: Recipe, vocab: int) -> tuple[I
 
 
 def can_start_from(init: str) -> bool:
-    """Whether the path is a run or a public model."""
+    """True if the path is a run or a public model."""
     path = Path(init)
     return RunFolder(path).exists() or (path.exists() and interop.is_model(path))
 
@@ -144,7 +144,7 @@ def _foreign(path: Path) -> StartingRun:
 
 
 def _left_open(given: TokenizerConfig, own: TokenizerConfig) -> bool:
-    """Whether a [tokenizer] is left out, or the same as the run's own."""
+    """True if a [tokenizer] is left out, or the same as the run's own."""
     if given.start not in (None, own.start):
         return False
     here, there = (dataclasses.replace(_plain(one), start=None) for one in (given, own))

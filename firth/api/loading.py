@@ -154,7 +154,7 @@ def described(path: Path) -> tuple[Recipe, Tokenizers]:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether this is a Hugging Face folder or a GGUF file, and no run."""
+    """True if this is a Hugging Face folder or a GGUF file, and no run."""
     return interop.is_model(path) and not RunFolder(path).exists()
 
 

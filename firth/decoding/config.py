@@ -103,17 +103,17 @@ class DecodingConfig(
 
     @property
     def draws(self) -> bool:
-        """Whether tokens are drawn; otherwise the most probable one is taken."""
+        """True if tokens are drawn; otherwise the most probable one is taken."""
         return self.temperature > 0
 
     @functools.cached_property
     def reads_text(self) -> bool:
-        """Whether a filter looks at the tokens so far."""
+        """True if a filter looks at the tokens so far."""
         return any(not one.drawing or one.alone for one in self.acting)
 
     @functools.cached_property
     def constrains(self) -> bool:
-        """Whether the text must match something."""
+        """True if the text must match something."""
         return any(issubclass(one, Constraint) for one in self.acting)
 
     def alone_settings(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[TextRow], co
 
 
 def _over(texts: Sequence[TextSoFar]) -> bool:
-    """Whether nothing can follow in any of the texts; a text that cannot match any more is an error."""
+    """True if nothing can follow in any of the texts; a text that cannot match any more is an error."""
     for text in texts:
         if text.failure is not None:
             raise ConfigError(text.failure)
@@ -141,5 +141,5 @@ class EndlessText:
 
 
 def has_read(state: Any) -> bool:
-    """Whether a token has been processed: before, the shapes of keys and values are not known."""
+    """True if a token has been processed: before, the shapes of keys and values are not known."""
     return not isinstance(state, AttentionState) or state.length_B is not None or state.length > 0

@@ -55,7 +55,7 @@ class Loop(Generic[AnyRow]):
 
     @property
     def reads_text(self) -> bool:
-        """Whether a choice depends on the texts so far."""
+        """True if a choice depends on the texts so far."""
         return self._choice.reads_text
 
     def logits(self) -> Tensor:

@@ -66,11 +66,11 @@ class Learning:
         return [line for line in self.logs[kind] if "valid" in line]
 
     def _at_once(self, kind: str, goal: float) -> bool:
-        """Whether the first measurement is below `goal`: the goal may have been reached earlier."""
+        """True if the first measurement is below `goal`: the goal may have been reached earlier."""
         return self._learned(kind) and bool(self._validations(kind)[0]["valid"]["loss"] <= goal)
 
     def _learned(self, kind: str) -> bool:
-        """Whether the held-out loss fell after the first measurement."""
+        """True if the held-out loss fell after the first measurement."""
         losses = [line["valid"]["loss"] for line in self._validations(kind)]
         return bool(losses[-1] < losses[0])
 

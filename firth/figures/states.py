@@ -18,7 +18,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def is_open(gate: str) -> bool:
-    """Whether a gate ranges from 0, closed, to 1, open; a state and a candidate have a sign."""
+    """True if a gate ranges from 0, closed, to 1, open; a state and a candidate have a sign."""
     return gate in _OPEN
 
 

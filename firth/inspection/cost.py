@@ -104,7 +104,7 @@ class Fit:
 
     @property
     def settled(self) -> bool:
-        """Whether the exponent is reliable: the fitted times are far above the overhead, and larger sizes would not change it."""
+        """True if the exponent is reliable: the fitted times are far above the overhead, and larger sizes would not change it."""
         return self.grown >= _OVERHEAD and self.error <= _SURE and self.rise <= _RISING
 
 

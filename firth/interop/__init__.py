@@ -51,7 +51,7 @@ def open_folder(folder: Path) -> ForeignModel:
 
 
 def is_model(path: Path) -> bool:
-    """Whether this looks like a public model: a Hugging Face folder or a GGUF file."""
+    """True if this looks like a public model: a Hugging Face folder or a GGUF file."""
     return is_folder(path) or is_gguf(path)
 
 

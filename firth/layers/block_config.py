@@ -36,12 +36,12 @@ class BlockConfig:
 
     @property
     def biased(self) -> bool:
-        """Whether every linear layer has a bias."""
+        """True if every linear layer has a bias."""
         return self.bias is True
 
     @property
     def key_biased(self) -> bool:
-        """Whether keys have biases, which values then have, too."""
+        """True if keys have biases, which values then have, too."""
         return bool(self.bias) and self.attention.key_bias
 
     def make_norm(self, width: int | None = None) -> nn.Module:

@@ -98,7 +98,7 @@ class CrossAttention(Direct):
         return o_BTd.view(B, T, d)
 
     def _plain(self) -> bool:
-        """Whether source_attention.py may compute this. A hook on `attend` has to see its arguments."""
+        """True if source_attention.py may compute this. A hook on `attend` has to see its arguments."""
         return self.why_not_plain is None and not self.attend._forward_hooks
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:

@@ -154,7 +154,7 @@ class SelfAttention(TokenMixer):
     def in_one_call(
         self, q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, relative: Relative | None, past: CachedKeyValue
     ) -> bool:
-        """Whether cached_attention.py can compute this step of causal attention. A hook on `attend` has to see its arguments."""
+        """True if cached_attention.py can compute this step of causal attention. A hook on `attend` has to see its arguments."""
         if self.why_not_cached is not None or self.attend._forward_hooks or relative is not None:
             return False
         return cached_attention.why_not(q_BHTD, k_BGTD, v_BGTD, past) is None

@@ -335,7 +335,7 @@ class AttentionState:
 
     @property
     def cuttable(self) -> bool:
-        """Whether `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
+        """True if `cut` is possible: every layer still has the keys and values of all tokens, which windows and linear attention
         do not."""
         return all(isinstance(layer, KeyValue | FixedKeyValue) for layer in self.layers)
 
@@ -357,7 +357,7 @@ class AttentionState:
 
 
 def can_be_cut(state: Any) -> bool:
-    """Whether a state, of a Transformer or not, contains those after each of its tokens."""
+    """True if a state, of a Transformer or not, contains those after each of its tokens."""
     return isinstance(state, AttentionState) and state.cuttable
 
 

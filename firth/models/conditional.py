@@ -68,7 +68,7 @@ class ConditionalDecoder(Decoder):
 
     @property
     def reads_text(self) -> bool:
-        """Whether the source is a text."""
+        """True if the source is a text."""
         return bool(self.encoder.reads_text)
 
     @property

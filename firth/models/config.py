@@ -185,7 +185,7 @@ class TransformerSettings(ModelSettings):
 
     @property
     def biased_output(self) -> bool:
-        """Whether the output layer of a decoder has a bias."""
+        """True if the output layer of a decoder has a bias."""
         return (self.bias is True and not self.tied) if self.output_bias is None else self.output_bias
 
     @property
@@ -255,7 +255,7 @@ class TransformerConfig(TransformerSettings):
 
 
 def _fits(scheme: type[PositionScheme], mixers: Iterable[type[TokenMixer]]) -> bool:
-    """Whether a position scheme has a place to act in these layers: on all scores, or on some q and k."""
+    """True if a position scheme has a place to act in these layers: on all scores, or on some q and k."""
     takes_bias, takes_turn = all(one.takes_bias for one in mixers), any(one.takes_turn for one in mixers)
     return (takes_bias or not scheme.acts_on_scores) and (takes_turn or not scheme.turns)
 

@@ -23,7 +23,7 @@ class Network(nn.Module):
 
     @property
     def reads_text(self) -> bool:
-        """Whether its input is a text."""
+        """True if its input is a text."""
         return True
 
     @property

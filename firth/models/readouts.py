@@ -88,7 +88,7 @@ class Classifier(LabelReadout):
 
 
 def _all_full(token_BT: Tensor, length_B: Tensor) -> bool:
-    """Whether no row is padded: then no mask is needed, and the fastest kernels run. Not checked on a GPU, where it would
+    """True if no row is padded: then no mask is needed, and the fastest kernels run. Not checked on a GPU, where it would
     synchronise."""
     if not length_B.is_cpu or torch.compiler.is_compiling():
         return False

@@ -53,7 +53,7 @@ class RecurrentDecoderConfig(ModelSettings):
 
     @property
     def feeds_context(self) -> bool:
-        """Whether the source as one vector enters every step."""
+        """True if the source as one vector enters every step."""
         return False
 
     @property

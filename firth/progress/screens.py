@@ -33,7 +33,7 @@ def screen() -> Screen:
 
 
 def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this process; a terminal's IPython has no kernel."""
+    """True if a Jupyter kernel runs this process; a terminal's IPython has no kernel."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 

@@ -32,23 +32,23 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 
 def to_this_machine(headers: Mapping[str, str]) -> bool:
-    """Whether the request names this machine by one of its own names."""
+    """True if the request names this machine by one of its own names."""
     return _without_port(headers.get("host", "")) in _OWN_HOSTS
 
 
 def from_another_page(headers: Mapping[str, str]) -> bool:
-    """Whether a browser sent the request for a page of another server."""
+    """True if a browser sent the request for a page of another server."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     return (origin is not None and origin != f"http://{headers.get('host', '')}") or site not in ("same-origin", "none")
 
 
 def is_json(headers: Mapping[str, str]) -> bool:
-    """Whether the content type is `application/json`, in any case, with or without parameters."""
+    """True if the content type is `application/json`, in any case, with or without parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
 def has_lone_surrogate(value: Any) -> bool:
-    """Whether a string or key in parsed JSON contains a lone surrogate, which UTF-8 cannot encode."""
+    """True if a string or key in parsed JSON contains a lone surrogate, which UTF-8 cannot encode."""
     stack = [value]
     while stack:
         match stack.pop():
@@ -64,7 +64,7 @@ def has_lone_surrogate(value: Any) -> bool:
 
 
 def claims_more(headers: Mapping[str, str], most: int) -> bool:
-    """Whether the body has more than `most` bytes by its own account, or none that can be believed."""
+    """True if the body has more than `most` bytes by its own account, or none that can be believed."""
     length = headers.get("content-length", "0")
     return not length.isdecimal() or len(length) > _DIGITS or int(length) > most
 

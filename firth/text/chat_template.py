@@ -76,7 +76,7 @@ class ChatTemplate:
 
     @property
     def marks_answers(self) -> bool:
-        """Whether it has {% generation %} blocks."""
+        """True if it has {% generation %} blocks."""
         return _facts(self.source)["marks_answers"]
 
     def _written(self, conversations: Iterable[tuple[Iterable[Message], bool]]) -> list[str]:

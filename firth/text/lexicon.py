@@ -220,7 +220,7 @@ def _white(text_N: Bytes, at: int) -> int:
 
 @compiled_without_allocation
 def _white_before(text_N: Bytes, at: int) -> bool:
-    """Whether the character before byte `at`, which is not the first, is white space."""
+    """True if the character before byte `at`, which is not the first, is white space."""
     if text_N[at - 1] < 0x80:
         return text_N[at - 1] <= 32 and _white(text_N, at - 1) == 1
     return (at >= 2 and _white(text_N, at - 2) == 2) or (at >= 3 and _white(text_N, at - 3) == 3)
@@ -228,7 +228,7 @@ def _white_before(text_N: Bytes, at: int) -> bool:
 
 @inlined
 def _ends(text_N: Bytes, at: int, chunks: bool) -> bool:
-    """Whether a word (or chunk) ends before byte `at`, which is not its first."""
+    """True if a word (or chunk) ends before byte `at`, which is not its first."""
     byte = text_N[np.uint64(at)]
     if not chunks:
         return byte == _SPACE or _white(text_N, at) > 0

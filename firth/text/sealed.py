@@ -37,7 +37,7 @@ def seal(path: Path, sha256: str) -> None:
 
 
 def whole(path: Path, sha256: str | None = None) -> bool:
-    """Whether a cache file exists and is intact: its hash is `sha256`, or that of its seal. Warns about a damaged file, which the
+    """True if a cache file exists and is intact: its hash is `sha256`, or that of its seal. Warns about a damaged file, which the
     caller then creates again."""
     if not path.is_file():
         return False

@@ -196,7 +196,7 @@ def _limit() -> dict[str, int]:
 
 
 def _memory_is_limited() -> bool:
-    """Whether the limit works: macOS accepts it but does not enforce it."""
+    """True if the limit works: macOS accepts it but does not enforce it."""
     try:
         mmap.mmap(-1, MEMORY).close()
     except (OSError, ValueError, MemoryError):

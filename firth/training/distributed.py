@@ -52,12 +52,12 @@ def ranks() -> Ranks:
 
 
 def is_first() -> bool:
-    """Whether this process is the first of those that torchrun started, or the only one; also before they are a group."""
+    """True if this process is the first of those that torchrun started, or the only one; also before they are a group."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def restarted() -> bool:
-    """Whether torchrun has started the processes anew after a failure; training then continues from the last checkpoint."""
+    """True if torchrun has started the processes anew after a failure; training then continues from the last checkpoint."""
     known = ranks().world > 1 and dist.distributed_c10d._get_default_store().check([rendezvous.RESTARTED])
     return known or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
@@ -166,7 +166,7 @@ def all_reduced(value: Tensor) -> Tensor:
 
 
 def mine(number: int) -> bool:
-    """Whether this process does the piece of work with that number; each piece is done by one of them."""
+    """True if this process does the piece of work with that number; each piece is done by one of them."""
     where = ranks()
     return number % where.world == where.rank
 
@@ -188,7 +188,7 @@ def in_turn(prepare: Callable[[], T]) -> T:
 
 
 class StopVote:
-    """Whether any process was asked to stop: cast before a step, counted after it, so that all stop at the same step. The votes
+    """True if any process was asked to stop: cast before a step, counted after it, so that all stop at the same step. The votes
     travel while the step is computed."""
 
     def __init__(self) -> None:

@@ -86,7 +86,7 @@ def gathered(tensor: Tensor) -> Tensor:
 
 
 def is_part(tensor: Tensor) -> bool:
-    """Whether processes hold a part each: torch's DTensor, whose import would cost every other training a second."""
+    """True if processes hold a part each: torch's DTensor, whose import would cost every other training a second."""
     return hasattr(tensor, "full_tensor")
 
 

@@ -50,7 +50,7 @@ class Content:
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Whether these first bytes are those of a safetensors file: the length of a JSON object, then the object."""
+    """True if these first bytes are those of a safetensors file: the length of a JSON object, then the object."""
     return len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _LONGEST_HEADER
 
 

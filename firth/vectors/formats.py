@@ -125,7 +125,7 @@ def _format_of(head: bytes, path: Path) -> Format:
 
 
 def _is_text(body: bytes) -> bool:
-    """Whether one of the first lines ends in a number: lines of a binary file practically never do."""
+    """True if one of the first lines ends in a number: lines of a binary file practically never do."""
     fields = [line.split() for line in body.split(b"\n", _SNIFFED)[:_SNIFFED]]
     return not body or any(len(row) > 1 and word2vec_format.is_number(row[-1]) for row in fields)
 

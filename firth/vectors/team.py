@@ -100,7 +100,7 @@ class Team:
         return values
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in some process."""
+        """True if the flag is set in some process."""
         return flag if self.alone else bool(self.sum(np.array([int(flag)]))[0])
 
     def wait(self) -> None:

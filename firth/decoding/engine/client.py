@@ -100,7 +100,7 @@ class _InWork:
 
     @property
     def may_wait(self) -> bool:
-        """Whether the next engine can have it as if there had been no other."""
+        """True if the next engine can have it as if there had been no other."""
         return not (self.started or self.again or self.cancelled)
 
 

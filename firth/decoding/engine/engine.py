@@ -148,7 +148,7 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """Whether it accepts jobs."""
+        """True if it accepts jobs."""
         return self._open
 
     @torch.inference_mode()
@@ -182,7 +182,7 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether it has jobs."""
+        """True if it has jobs."""
         return bool(self._waiting or self._streams)
 
     def _drop_ended(self) -> None:
@@ -319,7 +319,7 @@ class Engine:
         return _Launched(self._loop.rows, self._loop.choose(self._loop.logits()))
 
     def _may_look_ahead(self) -> bool:
-        """Whether the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
+        """True if the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
         if not self._looks_ahead or self._loop is None or self._loop.reads_text:
             return False
         streams, limit = self._loop.rows, self.network.context

@@ -82,7 +82,7 @@ class EngineProcess(EngineClient):
 
     @property
     def ready(self) -> bool:
-        """Whether it accepts jobs, from all clients."""
+        """True if it accepts jobs, from all clients."""
         return self._open and not self._counts.apart()
 
     @property

@@ -102,15 +102,15 @@ class RowMemory:
 
     @property
     def pads(self) -> bool:
-        """Whether tokens after the end of a text leave no trace in what is kept of it."""
+        """True if tokens after the end of a text leave no trace in what is kept of it."""
         return self._cuts
 
     def has_room(self, stream: Stream, tokens: int) -> bool:
-        """Whether so many tokens, padding included, fit behind those that are read."""
+        """True if so many tokens, padding included, fit behind those that are read."""
         return self.slots.capacity is None or stream.read + tokens <= self.slots.capacity
 
     def replays(self, stream: Stream) -> bool:
-        """Whether the prompt of this text is read by a recorded step."""
+        """True if the prompt of this text is read by a recorded step."""
         return self._prompts is not None and not stream.read and stream.left <= MOST
 
     def read_together(self, streams: Sequence[Stream]) -> tuple[list[Stream], Tensor]:

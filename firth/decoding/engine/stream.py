@@ -88,12 +88,12 @@ class Stream:
 
     @property
     def may_skip(self) -> bool:
-        """Whether tokens need not be read if their memory can be had otherwise: they are not scored."""
+        """True if tokens need not be read if their memory can be had otherwise: they are not scored."""
         return not self._current.targets
 
     @property
     def reads_once_more(self) -> bool:
-        """Whether the rest of its prompt is all that it has yet to read, and is not scored."""
+        """True if the rest of its prompt is all that it has yet to read, and is not scored."""
         return self.may_skip and not self._passes
 
     def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:

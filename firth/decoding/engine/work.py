@@ -106,7 +106,7 @@ class _Jobs:
         self._rows.append((number, written, end))
 
     def due(self, now: float) -> bool:
-        """Whether a message should go now: the beginning and the end of a text do not wait."""
+        """True if a message should go now: the beginning and the end of a text do not wait."""
         return bool(self._rows) and (self._urgent or now - self._last >= self._pace * len(self._begun))
 
     def send(self, now: float, facts: dict[str, int | float] | None = None) -> None:

@@ -104,7 +104,7 @@ class Captured:
 
     @property
     def is_current(self) -> bool:
-        """Whether the model's weights are where they were: a model that was moved, converted or quantised has others,
+        """True if the model's weights are where they were: a model that was moved, converted or quantised has others,
         which no graph has seen."""
         model = self.model
         return model is not None and _places(model) == self._places
@@ -124,7 +124,7 @@ class Captured:
 
     @property
     def can_start(self) -> bool:
-        """Whether a text may begin with a state of a fixed size: one that can forget all its tokens."""
+        """True if a text may begin with a state of a fixed size: one that can forget all its tokens."""
         return can_be_cut(self._one.fixed(1))
 
     @torch.inference_mode()
@@ -208,7 +208,7 @@ class Captured:
         return step
 
     def _has_place(self, key: _Key, state: Any) -> bool:
-        """Whether another graph may be kept: where there are too many, instead of one whose shapes occur less often."""
+        """True if another graph may be kept: where there are too many, instead of one whose shapes occur less often."""
         tensors = state.tensors()
         total = torch.cuda.get_device_properties(tensors[0].device).total_memory
         if sum(tensor.nbytes for tensor in tensors) * _SHARE > total:

@@ -42,7 +42,7 @@ class Filter(Idea):
         return ()
 
     def acts(self) -> bool:
-        """Whether the settings change anything."""
+        """True if the settings change anything."""
         raise NotImplementedError
 
     @classmethod

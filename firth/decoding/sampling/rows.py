@@ -44,12 +44,12 @@ class TextSoFar:
 
     @property
     def matches(self) -> bool:
-        """Whether it may end here."""
+        """True if it may end here."""
         return all(note.matches for note in self.notes.values())
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can follow."""
+        """True if nothing can follow."""
         return any(note.ended for note in self.notes.values())
 
     @property

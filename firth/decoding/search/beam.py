@@ -326,7 +326,7 @@ def _best_by_block(log_p_ASV: Tensor, score_AS: Tensor, most: int, banned: Seque
 
 
 def _ended(ended: Ended, text_A: Tensor, tokens_ASN: Tensor, parent_AC: Tensor, token_AC: Tensor, best_AC: Tensor) -> Tensor:
-    """Whether each candidate ends its text, according to `ended`."""
+    """True for each candidate that ends its text, according to `ended`."""
     past, ended_AC = tokens_ASN.tolist(), torch.zeros_like(token_AC, dtype=torch.bool)
     candidates = zip(text_A.tolist(), parent_AC.tolist(), token_AC.tolist(), best_AC.tolist(), strict=True)
     for a, (text, parents, tokens, best) in enumerate(candidates):

@@ -143,7 +143,7 @@ class _Target:
         return logits_1TV[0]
 
     def _is_roomy(self, captured: Captured) -> bool:
-        """Whether the state has a fixed size, with room for the proposals; it gets it if it can."""
+        """True if the state has a fixed size, with room for the proposals; it gets it if it can."""
         limit = self.model.context
         if limit is None or not captured.can_start or not has_read(self.state):
             return False

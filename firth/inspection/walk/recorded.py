@@ -70,7 +70,7 @@ class Recording(TorchFunctionMode):
         return self._node(tensor).source
 
     def is_share(self, tensor: Tensor) -> bool:
-        """Whether all its values are between 0 and 1 by the operation that made it."""
+        """True if all its values are between 0 and 1 by the operation that made it."""
         return owned(self._node(tensor)).operation in ("sigmoid", "softmax")
 
     def spell(self, tensor: Tensor, name: str, before: Index = ()) -> Spell:

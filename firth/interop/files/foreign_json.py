@@ -165,7 +165,7 @@ def _no_constant(name: str) -> float:
 
 
 def is_inside(name: str) -> bool:
-    """Whether this is the name of a file or folder beside the one that names it."""
+    """True if this is the name of a file or folder beside the one that names it."""
     return Path(name).name == name and name not in (".", "..") and "\\" not in name and "\0" not in name
 
 

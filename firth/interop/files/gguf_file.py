@@ -44,7 +44,7 @@ def package() -> ModuleType:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether this looks like a GGUF file: by its name, or by its first bytes."""
+    """True if this looks like a GGUF file: by its name, or by its first bytes."""
     if path.suffix.lower() == ".gguf" and not is_folder(path):
         return True  # or it is missing, which reading it will say
     if not is_file(path):

@@ -233,7 +233,7 @@ class WeightMap:
 
 
 def same_values(given: Tensor, computed: Tensor) -> bool:
-    """Whether both are equal as far as the type of `given` can tell; `computed` may have more rows."""
+    """True if both are equal as far as the type of `given` can tell; `computed` may have more rows."""
     if given.dim() != computed.dim() or given.shape[1:] != computed.shape[1:] or len(given) > len(computed):
         return False
     room = 4 * torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0

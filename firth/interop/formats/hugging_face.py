@@ -60,7 +60,7 @@ class ForeignModel:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether this looks like a Hugging Face folder."""
+    """True if this looks like a Hugging Face folder."""
     return is_file(path / "config.json") or sentence_transformers.is_folder(path)
 
 

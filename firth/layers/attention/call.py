@@ -61,7 +61,7 @@ class Call:
 
     @property
     def in_fixed_memory(self) -> bool:
-        """Whether this is a step of texts of different lengths on a GPU (FixedKeyValue), or their attention to a source."""
+        """True if this is a step of texts of different lengths on a GPU (FixedKeyValue), or their attention to a source."""
         if not self.q_BHQD.is_cuda or torch.is_grad_enabled():
             return False
         return isinstance(self.q_start, Tensor) or torch.cuda.is_current_stream_capturing()
@@ -162,7 +162,7 @@ def kept_spans(key: MaskKey) -> Spans | None:
 
 @lru_cache(maxsize=32)
 def rows_all_see(key: MaskKey) -> bool:
-    """Whether every query is known to see some key; synchronises with the device once."""
+    """True if every query is known to see some key; synchronises with the device once."""
     spans = kept_spans(key)
     return spans is not None and spans.hole_lo_BQ is None and bool((spans.lo_BQ < spans.hi_BQ).all())
 
@@ -175,5 +175,5 @@ def spans_of(mask: Mask, position_BQ: Tensor, B: int, K: int) -> Spans | None:
 
 
 def learned_slopes(call: Call) -> bool:
-    """Whether the slopes of ALiBi are being trained; as published they are constants."""
+    """True if the slopes of ALiBi are being trained; as published they are constants."""
     return isinstance(call.position, ALiBi) and call.position.slope_H.requires_grad and torch.is_grad_enabled()

@@ -39,7 +39,7 @@ class Mask(ABC):
         return None
 
     def is_causal(self) -> bool:
-        """Whether it is certain that no query sees a later key."""
+        """True if it is certain that no query sees a later key."""
         return False
 
     def __and__(self, other: Mask) -> Mask:

@@ -41,7 +41,7 @@ def weights(call: Call) -> Tensor:
 
 
 def _none_empty(call: Call, some_BHQ1: Tensor) -> bool:
-    """Whether it is known, without synchronising with a GPU, that no row is empty: that saves a pass over all weights."""
+    """True if it is known, without synchronising with a GPU, that no row is empty: that saves a pass over all weights."""
     if torch.compiler.is_compiling():
         return False
     if some_BHQ1.is_cuda:

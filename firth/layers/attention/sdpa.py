@@ -41,12 +41,12 @@ def why_not(call: Call) -> str | None:
 
 
 def holds_no_matrix(call: Call) -> bool:
-    """Whether it needs no mask or bias of Q×K elements."""
+    """True if it needs no mask or bias of Q×K elements."""
     return call.position is None and (call.mask == FULL or _square_causal(call) or _seen_by_one_query(call) is not None)
 
 
 def holds_a_small_one(call: Call) -> bool:
-    """Whether writing out the mask takes less time than launching a kernel that needs none: a batch of sentences, and each step
+    """True if writing out the mask takes less time than launching a kernel that needs none: a batch of sentences, and each step
     of decoding their translation. Under torch.compile launches cost the same, and the shapes would become guards."""
     if torch.compiler.is_compiling():
         return False
@@ -60,7 +60,7 @@ def run(call: Call) -> Tensor:
 
 
 def _hides(call: Call, o_BHQE: Tensor) -> bool:
-    """Whether a zero may stand for a NaN: torch's CPU kernel returns zeros for a query whose scores are all NaN or −inf. So rows
+    """True if a zero may stand for a NaN: torch's CPU kernel returns zeros for a query whose scores are all NaN or −inf. So rows
     that begin with zero are checked; if q and k are finite and their products cannot overflow, the zeros are right."""
     if not o_BHQE.is_cpu or torch.compiler.is_compiling():
         return False

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def by_hand(x: Tensor) -> bool:
-    """Whether to use the manual backward pass for this input."""
+    """True if this input needs the manual backward pass."""
     return torch.is_grad_enabled() and x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 

@@ -154,7 +154,7 @@ class PositionScheme(Idea, nn.Module):
 
     @classmethod
     def acts(cls) -> bool:
-        """Whether it acts anywhere."""
+        """True if it acts anywhere."""
         return cls.acts_on_embedding() or cls.turns or cls.acts_on_scores
 
     @property

@@ -128,7 +128,7 @@ def _endpoint(
 def _add_facts(app: FastAPI, service: Service, counted: Metrics) -> None:
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Whether the server works, and how busy it is."""
+        """The state of the server, and how busy it is."""
         if not all(model.ready for model in service.models):
             raise EngineRestarts("an engine is not ready")
         busy = service.models.facts().values()

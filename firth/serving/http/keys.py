@@ -24,7 +24,7 @@ class Keys:
         return bool(self._keys)
 
     def accept(self, headers: Mapping[str, str]) -> bool:
-        """Whether `Authorization: Bearer KEY` names one of them. Every key is compared, each in constant time."""
+        """True if `Authorization: Bearer KEY` names one of them. Every key is compared, each in constant time."""
         if not self._keys:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")

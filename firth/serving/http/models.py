@@ -78,7 +78,7 @@ class ServedModel:
 
     @functools.cached_property
     def chats(self) -> bool:
-        """Whether it was trained on conversations, or has a chat template."""
+        """True if it was trained on conversations, or has a chat template."""
         try:
             return isinstance(self.run, LanguageModelRun) and self.run.format is not None
         except FirthError:

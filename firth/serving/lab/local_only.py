@@ -80,7 +80,7 @@ def _check(scope: Scope) -> None:
 
 
 def _known(scope: Scope, token: str) -> bool:
-    """Whether the request carries the token: in the cookie of the page, in its address, or as a program's bearer token."""
+    """True if the request carries the token: in the cookie of the page, in its address, or as a program's bearer token."""
     headers = headers_of(scope)
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     given = (_in_cookie(scope, headers.get("cookie", "")), _in_address(scope), bearer if kind.lower() == "bearer" else "")

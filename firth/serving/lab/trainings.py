@@ -40,7 +40,7 @@ class TrainingKind(Protocol):
         """What it counts when it is done; None while that is unknown."""
 
     def ready(self, path: Path) -> bool:
-        """Whether there is something to show."""
+        """True if there is something to show."""
 
     def python(self, path: Path) -> str:
         """The same in Python."""

@@ -48,7 +48,7 @@ class StartedTraining:
 
     @property
     def ready(self) -> bool:
-        """Whether it has made something that can be opened."""
+        """True if it has made something that can be opened."""
         return self.training.ready(self.path)
 
     @property

@@ -112,7 +112,7 @@ def write(model: LanguageRun, prompt: str, written: Sequence[int], config: Decod
 
 
 def ends(model: LanguageRun, id: int) -> bool:
-    """Whether this token ends the text; for word tokenizers <eos> ends only a line."""
+    """True if this token ends the text; for word tokenizers <eos> ends only a line."""
     return id in end_tokens(model)
 
 

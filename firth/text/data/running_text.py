@@ -83,7 +83,7 @@ def running_text(place: str) -> DataConfig:
 
 
 def has_files(name: str) -> bool:
-    """Whether this is a named data set whose examples are in files."""
+    """True if this is a named data set whose examples are in files."""
     if name not in DATA_SETS.all_kinds:
         return False
     entry = DATA_SETS[name]

@@ -225,7 +225,7 @@ def _coverage(shapes: Sequence[Shape], turn_M: Floats, size: int) -> tuple[NDArr
 
 
 def contains(shape: str, u: Floats, v: Floats) -> Bools:
-    """Whether the points (u, v) lie in a shape of radius 1; v points down, as in images."""
+    """True if the points (u, v) lie in a shape of radius 1; v points down, as in images."""
     square = u * u + v * v
     wide, narrow = np.maximum(np.abs(u), np.abs(v)), np.minimum(np.abs(u), np.abs(v))
     inside: Bools

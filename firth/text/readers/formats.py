@@ -83,7 +83,7 @@ def expect_format(given: str) -> None:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file name announces a format with columns."""
+    """True if the file name announces a format with columns."""
     format = by_suffix(path)
     return format is not None and issubclass(format, TableReader)
 

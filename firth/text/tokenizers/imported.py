@@ -154,7 +154,7 @@ class ImportedCodec:
         return begins is not None and not self._text([begins]).startswith(" ")
 
     def _joins_bytes(self, tokens: Sequence[bytes], drops_space: bool) -> bool:
-        """Whether `decode` agrees with the bytes, of texts of tokens drawn at random."""
+        """True if `decode` agrees with the bytes, of texts of tokens drawn at random."""
         ids = [id for id, token in enumerate(tokens) if token and "\ufffd" not in token.decode("utf-8", "replace")]
         if not ids:
             return False

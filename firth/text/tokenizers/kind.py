@@ -50,7 +50,7 @@ class TrainingText:
 
     @property
     def eos(self) -> bool:
-        """Whether an <eos> is needed between documents."""
+        """True if an <eos> is needed between documents."""
         return self.documents > 1
 
 

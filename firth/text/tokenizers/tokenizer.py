@@ -129,7 +129,7 @@ class Tokenizer:
 
     @property
     def whole_words(self) -> bool:
-        """Whether every token is a word, and a newline is <eos>."""
+        """True if every token is a word, and a newline is <eos>."""
         return self._kind.whole_words
 
     def in_languages(self, source: str | None, target: str | None) -> Tokenizer:
@@ -268,7 +268,7 @@ class Tokenizer:
         return new
 
     def _ended(self, piece: Piece) -> bool:
-        """Whether <eos> follows. For words a newline is already an <eos>; only a last line without one still needs it."""
+        """True if <eos> follows. For words a newline is already an <eos>; only a last line without one still needs it."""
         return piece.ends_document and self.eos is not None and not (self.whole_words and piece.text.endswith("\n"))
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
@@ -285,7 +285,7 @@ class Tokenizer:
         return names.get(id) or self._codec.token(id)
 
     def same_tokens(self, other: Tokenizer) -> bool:
-        """Whether every id means the same token in both."""
+        """True if every id means the same token in both."""
         if self._json == other._json:
             return True
         own, others = (tokenizers.Tokenizer.from_str(one.to_json()).get_vocab() for one in (self, other))
@@ -299,7 +299,7 @@ class Tokenizer:
         return dataclasses.replace(spelling, tokens=spelling.tokens + (b"",) * (self.vocab - len(spelling.tokens)))
 
     def begins_text(self, before: Sequence[int]) -> bool:
-        """Whether a space with which a token begins is not shown after the tokens `before`."""
+        """True if a space with which a token begins is not shown after the tokens `before`."""
         if not self.spelling.drops_space:
             return False
         spaced = next((id for id, token in enumerate(self.spelling.tokens) if token[:1] == b" " and token[1:].isalpha()), None)

@@ -94,7 +94,7 @@ def _texts(pieces: Sequence[str]) -> Iterator[str]:
 
 
 def _begins(before: str, text: str) -> bool:
-    """Whether a word begins between the two."""
+    """True if a word begins between the two."""
     if text[0].isspace() or before.endswith("\n") or {before, text} & {EOS, UNKNOWN}:
         return True
     if before[-1].isspace():

@@ -118,7 +118,7 @@ def _alphabet(words: Mapping[str, int], least: int, room: int) -> list[str]:
 
 
 def _teaches(word: str, known: set[str]) -> bool:
-    """Whether pieces are learned from a word: not from one that is <unk>, nor from one that begins like <eos> or <unk>."""
+    """True if pieces are learned from a word: not from one that is <unk>, nor from one that begins like <eos> or <unk>."""
     return len(word) <= _LONGEST and known.issuperset(word) and not word.startswith((EOS, UNKNOWN))
 
 

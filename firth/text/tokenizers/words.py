@@ -113,7 +113,7 @@ class Words:
 
 
 def _lowers(normalizer: Mapping[str, Any] | None) -> bool:
-    """Whether the normalizer of a tokenizer.json lower-cases words."""
+    """True if the normalizer of a tokenizer.json lower-cases words."""
     return any(part["type"] == "Lowercase" for part in (normalizer or {}).get("normalizers", ()))
 
 

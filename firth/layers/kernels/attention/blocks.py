@@ -115,7 +115,7 @@ def plan(spans: Spans, Q: int, K: int, tiles: Tiles, backward: bool = True) -> B
 
 
 def _visible(spans: Spans, Q: int, K: int, tile: Tile) -> tuple[Tensor, Tensor]:
-    """Whether some query of a block may see some key of a block, and whether all see all. The first may be true too often."""
+    """For each pair of blocks: that some query may see some key, and that all see all. The first may be true too often."""
     least_lo, most_lo, least_hi, most_hi = _extremes(spans.lo_BQ, spans.hi_BQ, Q, K, tile.queries)
     first_n = torch.arange(0, K, tile.keys, device=spans.lo_BQ.device, dtype=torch.int32)
     past_n = first_n + tile.keys

@@ -79,7 +79,7 @@ class Plan:
     fixed: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Whether the block still has the same modules and tensors, at the same places."""
+        """True if the block still has the same modules and tensors, at the same places."""
         for place, name, thing, address in self.held:
             if place.get(name) is not thing or (address and thing.data_ptr() != address):
                 return False

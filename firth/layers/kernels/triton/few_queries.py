@@ -61,7 +61,7 @@ def why_not(call: Call) -> str | None:
 
 
 def takes_fresh(call: Call) -> bool:
-    """Whether `run` may place q, k and v of the newest token itself."""
+    """True if `run` may place q, k and v of the newest token itself."""
     one = call.q_BHQD.shape[2] == 1 and call.k_BGKC.shape[3] == call.v_BGKE.shape[3] and isinstance(call.q_start, Tensor)
     return one and why_not(call) is None and (call.mask == CAUSAL or type(call.mask) is Window)
 

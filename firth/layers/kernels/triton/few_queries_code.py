@@ -103,7 +103,7 @@ class Fresh(NamedTuple):
 
 
 def starts_early(x: Tensor) -> bool:
-    """Whether a kernel may start before the one before it has finished (programmatic dependent launch: from Hopper on). Every
+    """True if a kernel may start before the one before it has finished (programmatic dependent launch: from Hopper on). Every
     such kernel waits before it reads or writes what others write."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False

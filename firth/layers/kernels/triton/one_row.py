@@ -70,7 +70,7 @@ def _plain(layer: nn.Module, dtype: torch.dtype) -> bool:
 
 
 def one_row(x_BTd: Tensor) -> bool:
-    """Whether this is one row, where the kernels run."""
+    """True if this is one row, where the kernels run."""
     on_gpu = x_BTd.is_cuda and not torch.is_grad_enabled() and no_triton("cuda") is None and not torch.compiler.is_compiling()
     return on_gpu and x_BTd.shape[0] * x_BTd.shape[1] == 1 and x_BTd.dtype in _TYPES
 

@@ -59,7 +59,7 @@ def curves(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
 
 
 def state(folder: RunFolder, lines: list[dict[str, object]]) -> RunState:
-    """Whether a run is finished, running or stopped, by its log and the age of the last line."""
+    """The state of a run (finished, running or stopped), from its log and the age of the last line."""
     try:
         training = read_run_recipe(folder.recipe).training
     except FirthError as error:
