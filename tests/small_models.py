@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from firth.layers.recurrent import CELLS
 from firth.models import LanguageModel, ModelConfig, RecurrentConfig, TransformerConfig, language_model
 
 CONFIGS: dict[str, ModelConfig] = {
@@ -12,11 +13,8 @@ CONFIGS: dict[str, ModelConfig] = {
         kind="transformer", width=16, depth=2, heads=2, context=12, attention="gated_linear", position="none"
     ),
     "based": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, attention="based", span=4),
-    "rnn": RecurrentConfig(kind="rnn", width=9, depth=2),
-    "lstm": RecurrentConfig(kind="lstm", width=9),
-    "gru": RecurrentConfig(kind="gru", width=9, depth=2),
+    **{kind: RecurrentConfig(kind=kind, width=9, depth=1 if kind == "lstm" else 2) for kind in CELLS.shipped_kinds},
     "gru, reset before": RecurrentConfig(kind="gru", width=9, reset="before"),
-    "mingru": RecurrentConfig(kind="mingru", width=9, depth=2),
     "transformer, rotary": TransformerConfig(kind="transformer", width=16, depth=2, heads=4, kv_heads=2, context=12),
     "transformer, learned": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, position="learned"),
     "transformer, sinusoidal": TransformerConfig(

@@ -1,4 +1,4 @@
-"""docs/python.md and docs/commands.md are what docs/make_reference.py writes."""
+"""docs/python.md and docs/commands.md are what docs/make_reference.py writes, and a table of docs/ lists every cell."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from test_documentation import fences
 
 import firth
+from firth.layers.recurrent import CELLS
 from firth.tasks import TASKS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -90,3 +91,11 @@ y = x + 1
 | `how` | With `how` = "x\\|y", something else. |
 
 Returns `str`."""
+
+
+def test_the_table_of_states_lists_every_cell() -> None:
+    """The other pages link to this table instead of naming the cells."""
+    _, _, rest = (DOCS / "language-models.md").read_text(encoding="utf-8").partition("\n| `model.kind` | state | size |\n")
+    table = rest.partition("\n\n")[0]
+    missing = [kind for kind in CELLS.shipped_kinds if f"`{kind}`" not in table]
+    assert not missing, 'add a line for them to the table of "Model state" in docs/language-models.md, and a section below it'

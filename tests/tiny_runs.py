@@ -17,6 +17,7 @@ from torch import Tensor
 from firth import files
 from firth.api import Watcher, train_recipe
 from firth.api.recipe import Recipe
+from firth.layers.recurrent import CELLS
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig
 from firth.text.config import RunningTextConfig
 from firth.training import checkpoint
@@ -27,7 +28,7 @@ from firth.training.loop import Training
 from firth.training.trainer import StepReport
 
 TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 8) for m in range(1, 8))
-KINDS = ("rnn", "lstm", "gru", "mingru", "transformer")
+KINDS = (*CELLS.shipped_kinds, "transformer")
 TIMES = {"seconds", "tokens_per_second"}
 
 

@@ -82,7 +82,7 @@ class RecurrentConfig(ModelSettings):
     # use one dropout mask for all positions of a window, instead of one per position
     dropout_locked: bool = renamed("locked", default=False)
     dropout_word: float = 0.0  # probability of dropping a word's input embedding everywhere in the batch
-    dropout_weight: float = 0.0  # dropout rate of the hidden-to-hidden weight matrices U; not for mingru
+    dropout_weight: float = 0.0  # dropout rate of the hidden-to-hidden weight matrices U; only for cells that have them
     tied: bool = False  # use the embedding as the output layer, too, with a projection in between if the dimensions differ
     reset: Reset = "after"  # whether the reset gate acts after or before the product with U; only for gru
 

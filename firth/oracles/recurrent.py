@@ -57,6 +57,13 @@ class MinGRUTrace(NamedTuple):
     candidate_Td: Array
 
 
+class MinLSTMTrace(NamedTuple):
+    h_Td: Array
+    forget_Td: Array
+    input_Td: Array
+    candidate_Td: Array
+
+
 def rnn(x_Ti: Array, h_d: Array, gate: GateWeights) -> RNNTrace:
     """h_t = tanh(W x_t + b + U h_{t−1} + b')   (Elman 1990)."""
     T, d = len(x_Ti), len(h_d)
@@ -127,17 +134,41 @@ def mingru(x_Ti: Array, h_d: Array, update_gate: InputGate, candidate: InputGate
     h, z, n = (np.zeros((T, d)) for _ in range(3))
     for t in range(T):
         for j in range(d):
-            z[t, j] = _sigmoid(_dot(update_gate.W_di[j], x_Ti[t]) + float(update_gate.b_d[j]))
-            x = _dot(candidate.W_di[j], x_Ti[t]) + float(candidate.b_d[j])
-            n[t, j] = x + 0.5 if x >= 0 else _sigmoid(x)
+            z[t, j] = _sigmoid(_input(update_gate, j, x_Ti[t]))
+            n[t, j] = _positive(_input(candidate, j, x_Ti[t]))
             h[t, j] = (1 - z[t, j]) * h_d[j] + z[t, j] * n[t, j]
         h_d = h[t]
     return MinGRUTrace(h, z, n)
 
 
+def minlstm(x_Ti: Array, h_d: Array, forget_gate: InputGate, input_gate: InputGate, candidate: InputGate) -> MinLSTMTrace:
+    """f, i = σ(W x + b), h̃ = g(W x + b), f′ = f / (f + i), i′ = i / (f + i), h' = f′⊙h + i′⊙h̃   (Feng et al. 2024).
+    The trace has f′ and i′."""
+    T, d = len(x_Ti), len(h_d)
+    h, f, i, n = (np.zeros((T, d)) for _ in range(4))
+    for t in range(T):
+        for j in range(d):
+            forget, input = _sigmoid(_input(forget_gate, j, x_Ti[t])), _sigmoid(_input(input_gate, j, x_Ti[t]))
+            f[t, j], i[t, j] = forget / (forget + input), input / (forget + input)
+            n[t, j] = _positive(_input(candidate, j, x_Ti[t]))
+            h[t, j] = f[t, j] * h_d[j] + i[t, j] * n[t, j]
+        h_d = h[t]
+    return MinLSTMTrace(h, f, i, n)
+
+
 def _plain(gate: GateWeights, j: int, x_i: Array, h_d: Array) -> float:
     """Unit j of W x + b + U h + b'."""
     return _dot(gate.W_di[j], x_i) + float(gate.b_d[j]) + _dot(gate.U_dd[j], h_d) + float(gate.b_hidden_d[j])
+
+
+def _input(gate: InputGate, j: int, x_i: Array) -> float:
+    """Unit j of W x + b."""
+    return _dot(gate.W_di[j], x_i) + float(gate.b_d[j])
+
+
+def _positive(x: float) -> float:
+    """g(x) = x + 0.5 for x ≥ 0, σ(x) for x < 0."""
+    return x + 0.5 if x >= 0 else _sigmoid(x)
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -9,6 +9,7 @@ import torch
 
 from firth.decoding.engine import row_views
 from firth.decoding.engine.slots import Slots
+from firth.layers.recurrent import CELLS
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 
@@ -25,7 +26,7 @@ TRANSFORMERS: list[dict[str, Any]] = [
     {"attention": "gated_linear", "position": "none"},
     {"attention": "based", "position": "none"},
 ]
-RECURRENT = [{"kind": kind} for kind in ("rnn", "lstm", "gru", "mingru")]
+RECURRENT = [{"kind": kind} for kind in CELLS.shipped_kinds]
 
 
 def model_of(settings: dict[str, Any]) -> LanguageModel:

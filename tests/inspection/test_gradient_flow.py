@@ -15,6 +15,7 @@ from torch import Tensor
 from firth.api import load
 from firth.errors import ConfigError, DataError
 from firth.inspection.gradient_flow import compare_flow, flow, flows_figure, fresh, model_kinds
+from firth.layers.recurrent import CELLS
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel, RecurrentConfig, RecurrentLM, TransformerConfig, TransformerLM
 
@@ -70,7 +71,7 @@ def test_of_a_transformer_it_is_the_gradient_at_what_enters_the_first_block(name
     np.testing.assert_allclose(flow(network, IDS, TOKENS).state, truth, rtol=1e-9, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["rnn", "lstm", "gru", "mingru", "transformer, rotary"])
+@pytest.mark.parametrize("name", [*CELLS.shipped_kinds, "transformer, rotary"])
 def test_embeddings_and_parameters_have_the_gradient_that_training_would_give(name: str) -> None:
     """Each token gets an embedding of its own, so that the gradient of the table is that of the tokens."""
     network: Any = random_model(name, VOCAB)

@@ -21,6 +21,7 @@ from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, DataError
 from firth.inspection.inputs import Reading
 from firth.inspection.states import States, states
+from firth.layers.recurrent import CELLS
 from firth.layers.tap import outputs
 from firth.models import LanguageModel, RecurrentConfig
 from firth.oracles import recurrent as oracle
@@ -29,12 +30,6 @@ from firth.tasks.run import Run
 VOCAB = 11
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 RECURRENT = [name for name, config in CONFIGS.items() if isinstance(config, RecurrentConfig)]
-MADE_OF = {
-    "rnn": {"h"},
-    "lstm": {"h", "c", "input", "forget", "candidate", "output"},
-    "gru": {"h", "reset", "update", "candidate"},
-    "mingru": {"h", "update", "candidate"},
-}
 
 
 def look(network: LanguageModel) -> States:
@@ -53,7 +48,7 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
     np.testing.assert_allclose(found.levels[-1].h, top_Td, atol=1e-6)
     for level in found.levels:
         gates = level.gates()
-        assert set(gates) == MADE_OF[kind]
+        assert set(gates) == {*CELLS[kind].state, *CELLS[kind].gates}
         before = np.concatenate((np.zeros((1, level.h.shape[1])), level.h[:-1]))
         match kind:
             case "lstm":
@@ -67,6 +62,10 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
             case "mingru":
                 z = gates["update"]
                 np.testing.assert_allclose((1 - z) * before + z * gates["candidate"], level.h, atol=1e-6)
+            case "minlstm":
+                kept, written = gates["forget"], gates["input"]
+                np.testing.assert_allclose(kept + written, 1.0, atol=1e-6)
+                np.testing.assert_allclose(kept * before + written * gates["candidate"], level.h, atol=1e-6)
             case "rnn":
                 np.testing.assert_allclose(gates["h"], level.h, atol=1e-6)
 

@@ -121,6 +121,15 @@ def test_a_language_model_walks_through_its_own_numbers(name: str) -> None:
     assert_right(*walked(model(name)))
 
 
+def test_the_gates_of_a_minlstm_are_taken_apart() -> None:
+    found, _ = walked(model("minlstm"))
+    inside = {one.name: one for one in found.stages[1].matrices()}
+    assert inside["f′"].equation == "f′ = σ(ln σ(W x + b) − ln σ(W x + b))"
+    assert inside["h"].equation == "h = f′ ⊙ h_t−1 + i′ ⊙ n"
+    gate = [line.label for line in inside["i′"].lines(2, 1)]
+    assert gate == [*["Σ W x", "b", "sum", "ln σ(sum)"] * 2, "sum", "i′ = σ(sum)"]
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_an_encoder_decoder_walks_through_its_own_numbers(name: str) -> None:
     assert_right(*walked_pair(randomised(seq2seq(PAIRS[name], VOCAB, VOCAB))))

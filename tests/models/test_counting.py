@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from firth.experiments.describe import preset_network
 from firth.layers.attention import attend, mask
+from firth.layers.recurrent import CELLS
 from firth.models import (
     LanguageModel,
     RecurrentConfig,
@@ -168,6 +169,7 @@ def test_palm_has_as_many_parameters_as_its_paper_says() -> None:
     assert found.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
 
 
+PARALLEL = [cell.kind for cell in CELLS if cell.parallel]
 MODELS = {
     "rotary, swiglu": transformer(tied=False),
     "parallel": transformer(tied=False, parallel_block=True),
@@ -181,7 +183,7 @@ MODELS = {
     "based": transformer(attention="based", span=4),
     "lstm": RecurrentConfig(kind="lstm", width=24, depth=2, embedding=8, tied=True),
     "gru": RecurrentConfig(kind="gru", width=24, reset="before"),
-    "mingru": RecurrentConfig(kind="mingru", width=24, depth=2),
+    **{kind: RecurrentConfig(kind=kind, width=24, depth=2) for kind in PARALLEL},
 }
 
 
@@ -222,7 +224,7 @@ def test_every_parameter_is_counted_once(name: str) -> None:
     assert count(model).parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["rotary, swiglu", "parallel", "grouped, tied", "gru", "mingru"])
+@pytest.mark.parametrize("name", ["rotary, swiglu", "parallel", "grouped, tied", "gru", *PARALLEL])
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     """Its counter knows no fused attention on a CPU, so those of the products alone are compared, which is all the rest."""
     model = language_model(MODELS[name], VOCAB)

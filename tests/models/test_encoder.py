@@ -11,6 +11,7 @@ import torch
 from firth.config import build
 from firth.errors import ConfigError
 from firth.layers.pool import Pool, PoolKind
+from firth.layers.recurrent import CELLS
 from firth.models import (
     AverageConfig,
     Classifier,
@@ -78,9 +79,8 @@ def test_the_order_of_the_words_does_not_matter() -> None:
 
 
 READERS: dict[str, EncoderConfig] = {
-    "rnn": RecurrentEncoderConfig(kind="rnn", width=6, pool="mean"),
-    "lstm": RecurrentEncoderConfig(kind="lstm", width=6, embedding=4, depth=2),
-    "mingru": RecurrentEncoderConfig(kind="mingru", width=6, embedding=4, depth=2),
+    **{kind: RecurrentEncoderConfig(kind=kind, width=6, embedding=4, depth=2) for kind in CELLS.shipped_kinds},
+    "rnn, mean": RecurrentEncoderConfig(kind="rnn", width=6, pool="mean"),
     "gru, last": RecurrentEncoderConfig(kind="gru", width=6, bidirectional=False, pool="last"),
     "gru, attention": RecurrentEncoderConfig(kind="gru", width=6, pool="attention"),
     "transformer": TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from firth.errors import ConfigError
+from firth.layers.recurrent import CELLS
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
 
@@ -25,7 +26,7 @@ def test_embeddings_start_with_the_spread_that_their_model_needs(config: ModelCo
     assert abs(float(weight.detach().std()) / std - 1) < 0.02  # 32,000 draws: six standard errors
 
 
-@pytest.mark.parametrize("kind", ["rnn", "lstm", "mingru"])
+@pytest.mark.parametrize("kind", [cell.kind for cell in CELLS if not cell.has_reset])
 def test_the_reset_of_a_gru_is_refused_elsewhere(kind: str) -> None:
     with pytest.raises(ConfigError, match=rf'model.reset only applies to the GRU; model.kind is "{kind}"'):
         RecurrentConfig(kind=kind, reset="before")  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from torch import Tensor
 from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.position import SCHEMES
+from firth.layers.recurrent import CELLS
 from firth.models import (
     LanguageModel,
     ModelConfig,
@@ -73,7 +74,7 @@ POSITIONS = ("none", "learned", "sinusoidal", "rotary")
 
 
 def recurrent_configs() -> Iterator[RecurrentConfig]:
-    for kind, depth, tied in itertools.product(("rnn", "lstm", "gru", "mingru"), (1, 3), (False, True)):
+    for kind, depth, tied in itertools.product(CELLS.shipped_kinds, (1, 3), (False, True)):
         yield recurrent(kind=kind, depth=depth, tied=tied)
     yield recurrent(kind="gru", reset="before")
     yield recurrent(kind="lstm", embedding=3)
@@ -137,7 +138,7 @@ def test_the_state_of_linear_attention_has_one_size_and_gradients_reach_every_pa
 
 
 SHORT = [
-    *(recurrent(kind=kind) for kind in ("rnn", "lstm", "gru", "mingru")),
+    *(recurrent(kind=kind) for kind in CELLS.shipped_kinds),
     *(transformer(position=p, kv_heads=g) for p in POSITIONS for g in (1, None)),
     *(transformer(attention=kind, position="none") for kind in ("linear", "gated_linear", "based")),
     transformer(attention="linear", position="sinusoidal", parallel_block=True),
@@ -267,7 +268,7 @@ def test_a_narrow_tied_embedding_reads_out_what_the_projection_makes_of_the_stat
 
 
 def test_the_fused_and_the_readable_cells_give_one_model() -> None:
-    for kind in ("rnn", "lstm", "gru", "mingru"):
+    for kind in CELLS.shipped_kinds:
         model = made(recurrent(kind=kind))
         assert isinstance(model, RecurrentLM)
         fused, cells = (model.hidden(tokens(), kernel=kernel)[0].detach() for kernel in ("fused", "cells"))  # type: ignore[arg-type]

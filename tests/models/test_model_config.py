@@ -11,6 +11,7 @@ from torch import nn
 
 from firth.config import build, nested
 from firth.errors import ConfigError
+from firth.layers.recurrent import CELLS
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig, language_model, parameters
 from firth.models.initialise import initialise
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
@@ -305,7 +306,7 @@ def configs() -> list[ModelConfig]:
     found: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
         for kind, (tied, embedding) in itertools.product(
-            ("rnn", "lstm", "gru", "mingru"), [(False, None), (True, None), (False, 3), (True, 3)]
+            CELLS.shipped_kinds, [(False, None), (True, None), (False, 3), (True, 3)]
         )
     ]
     for position, norm, placement, bias in itertools.product(

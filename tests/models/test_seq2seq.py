@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
-from firth.layers.recurrent import Recurrent
+from firth.layers.recurrent import CELLS, Recurrent
 from firth.models import ConditionalDecoder, RecurrentDecoder, TransformerDecoder, seq2seq
 from firth.models.initialise import initialise
 from firth.models.seq2seq import RecurrentText, TransformerText, reversed_rows
@@ -18,7 +18,7 @@ from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, TransformerSeq2S
 from firth.oracles import rnnsearch
 
 SOURCE_V, TARGET_V = 11, 9
-KINDS = ("rnn", "lstm", "gru", "mingru")
+KINDS = CELLS.shipped_kinds
 FORMS: dict[str, dict[str, Any]] = {
     "fixed": {"attention": "none"},
     "fed": {"attention": "none", "feed_context": True, "reverse": True},

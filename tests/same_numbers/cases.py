@@ -18,6 +18,8 @@ from tags import SPANS
 from tags import write as write_tags
 from translations import pairs_of, write_pairs
 
+from firth.layers.recurrent import CELLS
+
 Table = dict[str, Any]
 
 TEXT = "the list is empty.\nthe list has a name.\na name is in the set.\n" * 6
@@ -128,9 +130,8 @@ LANGUAGE: dict[str, Table] = {
     "based": {"attention": "based", "span": 3},
     "based, features": {"attention": "based", "feature_width": 4, "position": "none"},
 }
-CELLS = ("rnn", "lstm", "gru", "mingru")
 RECURRENT: dict[str, Table] = {
-    **{kind: {"kind": kind} for kind in CELLS},
+    **{kind: {"kind": kind} for kind in CELLS.shipped_kinds},
     "gru, reset before": {"kind": "gru", "reset": "before"},
     "lstm, tied": {"kind": "lstm", "embedding": 6, "tied": True},
     "mingru, one layer": {"kind": "mingru", "depth": 1},
@@ -140,7 +141,11 @@ SEQ2SEQ: dict[str, Table] = {
     "rnnenc, reverse": {"kind": "lstm", "attention": "none", "reverse": True, "depth": 2},
     "rnnenc, feed": {"kind": "gru", "attention": "none", "feed_context": True},
     "rnnsearch": {"kind": "gru"},
-    **{f"rnnsearch, {kind}": {"kind": kind, "attention": "additive", "embedding": 6} for kind in ("rnn", "lstm", "mingru")},
+    **{
+        f"rnnsearch, {kind}": {"kind": kind, "attention": "additive", "embedding": 6}
+        for kind in CELLS.shipped_kinds
+        if kind != "gru"
+    },
     "rnnsearch, reset after": {"kind": "gru", "reset": "after", "tied": True},
     "rnnsearch, bilinear": {"kind": "gru", "attention": "bilinear", "depth": 2, "bidirectional": True},
     **{
@@ -157,7 +162,7 @@ TO_A_TARGET: dict[str, Table] = {  # Transformers that write a target
 }
 ENCODERS: dict[str, Table] = {
     "average": {"kind": "average", "width": 8},
-    **{kind: {"kind": kind, "width": 8} for kind in CELLS},
+    **{kind: {"kind": kind, "width": 8} for kind in CELLS.shipped_kinds},
     "gru, one direction": {"kind": "gru", "width": 8, "bidirectional": False, "depth": 2, "embedding": 6},
     **{f"lstm, {pool}": {"kind": "lstm", "width": 8, "pool": pool} for pool in ("first", "last", "mean", "max", "attention")},
     **{f"transformer, {pool}": TRANSFORMER | {"pool": pool} for pool in ("first", "last", "mean", "max", "attention")},
@@ -183,7 +188,7 @@ CAPTIONERS: dict[str, Table] = {
     "gru, tied": {"kind": "gru", "width": 8, "channels": [3, 4], "tied": True, "depth": 2, "reset": "after"},
     "gru, reset before": {"kind": "gru", "width": 8, "channels": [3, 4], "reset": "before", "decoder": "luong"},
     "luong": {"kind": "gru", "width": 8, "channels": [3, 8], "decoder": "luong", "input_feeding": True, "attention": "dot"},
-    **{f"{kind}": {"kind": kind, "width": 8, "channels": [3, 4]} for kind in ("rnn", "mingru")},
+    **{f"{kind}": {"kind": kind, "width": 8, "channels": [3, 4]} for kind in CELLS.shipped_kinds if kind not in ("lstm", "gru")},
     **{
         f"gru, {score}": {"kind": "gru", "width": 8, "channels": [3, 8], "attention": score}
         for score in ("additive", "bilinear", "gaussian", "scaled_dot", "cosine")

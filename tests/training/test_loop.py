@@ -17,6 +17,7 @@ from torch import Tensor
 from firth.api import train_recipe
 from firth.api.training import start as start_recipe
 from firth.errors import ConfigError
+from firth.layers.recurrent import CELLS
 from firth.layers.state import RecurrentState
 from firth.models import LanguageModel, RecurrentConfig, language_model
 from firth.models.initialise import initialise
@@ -27,8 +28,6 @@ from firth.training.config import TrainingConfig
 from firth.training.log import read as read_log
 from firth.training.loop import Step, Training, fit, start
 from firth.training.trainer import StepReport
-
-RECURRENT = ("rnn", "lstm", "gru", "mingru")
 
 
 def training_of(kind: str, **settings: Any) -> tuple[Training, TrainingConfig]:
@@ -154,7 +153,7 @@ def streamed(kind: str, steps: int, **settings: Any) -> tuple[Training, Training
     return start(model, batches, config), config, batches
 
 
-@pytest.mark.parametrize("kind", RECURRENT)
+@pytest.mark.parametrize("kind", CELLS.shipped_kinds)
 def test_windows_with_carried_state_are_the_whole_text_in_one_go(kind: str) -> None:
     training, config, _ = streamed(kind, 5, optimizer="sgd", rate=1e-300)  # too little to move a weight
     record = Recorder()
@@ -163,7 +162,7 @@ def test_windows_with_carried_state_are_the_whole_text_in_one_go(kind: str) -> N
     assert_equal(torch.cat(record.logits, dim=1), whole_BTV.detach())
 
 
-@pytest.mark.parametrize("kind", RECURRENT)
+@pytest.mark.parametrize("kind", CELLS.shipped_kinds)
 def test_the_gradient_stops_at_the_border_of_a_window(kind: str) -> None:
     training, config, _ = streamed(kind, 2, optimizer="sgd", rate=1e-3)
     record = Recorder()

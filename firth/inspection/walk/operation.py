@@ -15,7 +15,7 @@ from firth.inspection.walk.matrix import SourceLine
 SUMS = {"add": "+", "sub": "−"}
 PRODUCTS = {"mul": "⊙", "div": "/"}
 COMPARISONS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "eq": "=", "ne": "≠"}
-LETTERS = {"sigmoid": "σ", "sqrt": "√", "log": "ln", "silu": "SiLU", "relu": "ReLU", "gelu": "GELU"}
+LETTERS = {"sigmoid": "σ", "sqrt": "√", "log": "ln", "log_sigmoid": "ln σ", "silu": "SiLU", "relu": "ReLU", "gelu": "GELU"}
 REDUCTIONS = ("sum", "mean")
 MATMULS = frozenset(("matmul", "mm", "bmm", "linear"))
 _CUTS = ("chunk", "split", "unbind", "narrow", "select", "getitem", "cat", "stack", "expand", "expand_as", "repeat_interleave")

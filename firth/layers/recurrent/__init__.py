@@ -1,5 +1,5 @@
 """Recurrent layers, one file per cell. Each cell is written twice: as equations to read (`step`), and as a fast path; tests hold
-the two equal. To add a cell, write its file and add it to CELLS.
+the two equal. To add a cell, write its file and add it to CELLS; CONTRIBUTING.md lists what else firth's own cells have.
 
 Letters: B batch, T time, i input width, d width, L layers × directions, D directions.
 """
@@ -18,6 +18,8 @@ from firth.layers.recurrent.dropout import dropout, dropout_words
 from firth.layers.recurrent.gru import GRU
 from firth.layers.recurrent.lstm import LSTM
 from firth.layers.recurrent.mingru import MinGRU
+from firth.layers.recurrent.minlstm import MinLSTM
+from firth.layers.recurrent.parallel_cell import ParallelCell
 from firth.layers.recurrent.rnn import RNN
 from firth.layers.state import RecurrentState, zeros
 
@@ -25,6 +27,7 @@ __all__ = [
     "CELLS",
     "Cell",
     "CellKind",
+    "ParallelCell",
     "Recurrent",
     "RecurrentKernel",
     "Reset",
@@ -35,7 +38,7 @@ __all__ = [
     "dropout_words",
 ]
 
-CELLS: Ideas[type[Cell]] = Ideas("recurrent cell", Cell, (RNN, LSTM, GRU, MinGRU))
+CELLS: Ideas[type[Cell]] = Ideas("recurrent cell", Cell, (RNN, LSTM, GRU, MinGRU, MinLSTM))
 CellKind = Annotated[str, CELLS]
 
 RecurrentKernel = Literal["auto", "fused", "cells"]

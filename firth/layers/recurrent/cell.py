@@ -63,7 +63,7 @@ class Cell(Idea, nn.Module, ABC):
     """One recurrent layer, in one direction or two, with its parameters.
 
     A subclass declares its gates and its state and writes `step`. It may create other parameters (`own_weights`), and add a fast
-    path (`fused`) and its own initial weights (`draw`). To make it known, add it to CELLS in __init__.py."""
+    path (`fused`, as ParallelCell does) and its own initial weights (`draw`). To make it known, add it to CELLS."""
 
     gates: ClassVar[tuple[str, ...]]  # in the order in which W stacks them
     state: ClassVar[tuple[str, ...]] = ("h",)
