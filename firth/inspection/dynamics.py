@@ -44,7 +44,7 @@ class Curves:
     attention_rank: tuple[float, ...] = ()  # effective rank of the matrix α at these points; empty without a Q
 
     def summary(self) -> str:
-        """What the curves show between the first layer and the last."""
+        """A sentence on how the curves change from the first layer to the last."""
         changes = [
             f"the effective rank of the tokens {_change(self.effective_rank)}",
             *([f"that of the attention weights {_change(self.attention_rank)}"] if self.attention_rank else []),

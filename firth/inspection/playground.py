@@ -184,7 +184,7 @@ class PlaygroundResult(Drawn):
         return {panel.name: panel_figure(panel) for panel in self.panels(head)}
 
     def vector_figures(self, head: int = 0) -> dict[str, Figure]:
-        """What the steps begin with, each as a separate figure; see `vector_panels`."""
+        """The inputs of the steps, each as a separate figure; see `vector_panels`."""
         return {panel.name: panel_figure(panel) for panel in self.vector_panels(head)}
 
     def plot(self, head: int = 0) -> Any:

@@ -98,7 +98,7 @@ class ReplacedTokens:
 
 
 def _counts(batch: Any) -> NDArray[np.float64]:
-    """Of each row: its masked tokens, for the generator's loss, and all tokens, for the discriminator's."""
+    """Two counts per row: its masked tokens, for the generator's loss, and all tokens, for the discriminator's."""
     rows, tokens = batch.token_BT.shape
     return np.stack((targets_in("target_BM", batch), np.full(rows, float(tokens))), axis=1)
 

@@ -34,7 +34,7 @@ P = TypeVar("P", bound=PromptsConfig)
 
 
 class PromptTask(Task[P, O, D]):
-    """What both kinds of learning in context share."""
+    """The common part of both kinds of in-context learning."""
 
     families = ("language",)
     unit: ClassVar[str]  # of the loss

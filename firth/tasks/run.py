@@ -252,14 +252,14 @@ class Run(ABC, Generic[N]):
         return np.concatenate((self.tokenizer.prefix_ids.astype(np.int64), self.ids(text)))
 
     def start_ids(self) -> NDArray[np.int64]:
-        """What precedes the first token of a text: the special tokens of an imported model, <start>, <eos>, or a newline; nothing
-        where the vocabulary has none of them."""
+        """The tokens before the first one of a text: the special tokens of an imported model, <start>, <eos>, or a newline. There
+        are none if the vocabulary has none of them."""
         if len(self.tokenizer.prefix_ids):
             return self.tokenizer.prefix_ids.astype(np.int64)
         return self._between()
 
     def _between(self) -> NDArray[np.int64]:
-        """What separates two texts: <eos>, or a newline."""
+        """The tokens between two texts: <eos>, or a newline."""
         if self.tokenizer.eos is not None:
             return np.asarray([self.tokenizer.eos], dtype=np.int64)
         if not self.tokenizer.unseen("\n"):
@@ -267,7 +267,7 @@ class Run(ABC, Generic[N]):
         return np.zeros(0, dtype=np.int64)
 
     def end_ids(self) -> NDArray[np.int64]:
-        """What follows the last token of a whole text: the special tokens of an imported model, <eos>, or a newline."""
+        """The tokens after the last one of a text: the special tokens of an imported model, <eos>, or a newline."""
         tokenizer = self.tokenizer
         if tokenizer.kind == "imported" and (tokenizer.begin or tokenizer.end):
             return np.array(tokenizer.end, np.int64)

@@ -91,7 +91,7 @@ class Tables(Generic[C, O]):
 
 
 class PreparedData(Protocol):
-    """What `Task.read` returns, whatever the data are."""
+    """The result of `Task.read`, whatever the data are."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...
@@ -170,7 +170,7 @@ class Task(ABC, Generic[C, O, D]):
 
     @property
     def next_command(self) -> str:
-        """What to try after training, with {run} in it."""
+        """A command to try after training, with {run} in it."""
         return f"firth {next(one.command for one in self.can if one.command)}"
 
     # Checks: before anything is read
@@ -257,7 +257,7 @@ class Task(ABC, Generic[C, O, D]):
 
     @abstractmethod
     def report(self, metrics: Mapping[str, Any]) -> str:
-        """What `firth evaluate` prints."""
+        """The table that `firth evaluate` prints."""
 
     def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section | None:
         """The results of `evaluate` by the name of the run, drawn for --save; None: this task has nothing to draw."""

@@ -104,7 +104,7 @@ def encoded(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an encoded corpus is cached, and the facts that its header must hold."""
+    """The cache file of an encoded corpus, and the facts that its header must hold."""
 
     path: Path
     facts: dict[str, Any]

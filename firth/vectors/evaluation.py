@@ -271,7 +271,7 @@ def _answers(known: _Folded, asked_Q3: NDArray[np.int64], method: Method, progre
 
 
 def _tables(cosine_UB: Floats, method: Method) -> tuple[Floats, Floats]:
-    """What a word adds as b or c, and what it subtracts as a. Logarithms turn the products of 3CosMul into sums."""
+    """The terms that a word adds as b or c, and subtracts as a. Logarithms turn the products of 3CosMul into sums."""
     if method == "add":
         return cosine_UB, cosine_UB
     shifted_UB = np.maximum((1 + cosine_UB) / 2, np.float32(1e-30))

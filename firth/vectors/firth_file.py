@@ -105,7 +105,7 @@ def read(path: Path, verify: bool | None = None) -> Content:
 
 
 def _header(file: IO[bytes], path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the arrays start, and the parsed header."""
+    """The offset of the arrays, and the parsed header."""
     head = file.read(9)
     if not is_safetensors(head):
         raise CorruptFile(f"{path} is not a .firth file: it is not in safetensors format")

@@ -145,7 +145,7 @@ class _Scored:
 
 
 def _bias(scored: _Scored, named: Names, rows: tuple[str, ...], columns: tuple[str, ...]) -> WalkMatrix:
-    """What a position adds to the scores."""
+    """The term that a position adds to the scores."""
     bias, allowed_QK = scored.bias, scored.one.allowed_QK
     assert bias is not None
     line = bias.source(bias.result) or source_line(reference.scores, "position.bias_BHQK(")

@@ -23,7 +23,7 @@ from firth.layers.self_attention import normalised as head_normalised
 
 
 class BlockCall(NamedTuple):
-    """What a block got: x_1Td and the rest of its arguments."""
+    """The input of a block: x_1Td and the rest of its arguments."""
 
     block: Block
     x_1Td: Tensor

@@ -17,7 +17,7 @@ Facts = Callable[[], Mapping[str, Mapping[str, int | float]]]  # model → its f
 
 
 class Counting(Protocol):
-    """Where the requests of a server are counted."""
+    """Counters of a server's requests."""
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None: ...
 

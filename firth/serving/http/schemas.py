@@ -101,7 +101,7 @@ class NamedSchema(BaseModel):
 
 
 class ResponseFormat(BaseModel):
-    """What an answer must be: text, any JSON object, or JSON that a schema describes."""
+    """The required form of an answer: text, any JSON object, or JSON that a schema describes."""
 
     model_config = ConfigDict(extra="forbid")
 

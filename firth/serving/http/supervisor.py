@@ -103,7 +103,7 @@ def _front_models(models: Models, folder: Path, processes: int) -> list[list[Fro
 
 @dataclass(frozen=True)
 class _Sizes:
-    """What is left of a network without its weights."""
+    """The structure of a network without its weights."""
 
     vocab: int
     context: int | None

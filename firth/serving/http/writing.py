@@ -29,7 +29,7 @@ class Token(NamedTuple):
 
 
 class TextDelta(NamedTuple):
-    """What has been added to one of the texts."""
+    """Text added to one of the responses."""
 
     number: int
     text: str
@@ -112,7 +112,7 @@ class ResponseText:
                 raise ApiError(500, f"the text could not be written: {event.error}")
 
     def take(self) -> TextDelta:
-        """What has been added since the last call. A token is part of the text if its first character is."""
+        """The text added since the last call. A token is part of the text if its first character is."""
         text = "".join(self._text)
         self._text.clear()
         self._sent += len(text)
@@ -141,7 +141,7 @@ class Writing:
             raise
 
     async def pieces(self) -> AsyncIterator[list[TextDelta]]:
-        """What has been added to the texts, as it comes, until all are finished."""
+        """The additions to the texts as they come, until all are finished."""
         unfinished = len(self.texts)
         while unfinished:
             changed: dict[int, ResponseText] = {}

@@ -105,7 +105,7 @@ class RunLibrary:
         return held[1]
 
     def facts(self, name: str) -> RunFacts:
-        """What a run offers. A run whose recipe cannot be read offers nothing, and `about` is the error."""
+        """The abilities of a run. A run whose recipe cannot be read offers nothing, and `about` is the error."""
         try:
             return self._facts_at(self.path(name))
         except FirthError as error:

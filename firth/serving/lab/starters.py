@@ -43,7 +43,7 @@ class Starter(Protocol):
         """What the workshop is to train; a table that it reads is written to `folder`."""
 
     def command(self) -> str:
-        """What trains the same on the command line."""
+        """The command that trains the same."""
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,12 @@ class TrainingKind(Protocol):
     def counts(self) -> Against: ...  # in what its progress is told, and its curve drawn
 
     def arguments(self, path: Path) -> list[str]:
-        """Of `firth`. A file that the verb reads is written first."""
+        """The arguments of `firth`. A file that the verb reads is written first."""
 
     def log_file(self, path: Path) -> Path: ...
 
     def goal(self, lines: Lines) -> int | None:
-        """What it counts when it is done; None while that is unknown."""
+        """The count at which it is done; None while that is unknown."""
 
     def ready(self, path: Path) -> bool:
         """True if there is something to show."""
@@ -81,7 +81,7 @@ class VectorsTraining:
         return [*self.verb(path), "--log", str(self.log_file(path))]
 
     def verb(self, path: Path) -> list[str]:
-        """What a user types after `firth`."""
+        """The arguments that a user types after `firth`."""
         options = {f"--{name.replace('_', '-')}": value for name, value in self.settings.items()}
         told = [name if value is True else f"{name}={value}" for name, value in options.items()]
         return ["vectors", "train", self.corpus, "--out", str(path), *told]

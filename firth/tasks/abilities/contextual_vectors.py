@@ -55,7 +55,7 @@ class Encoded:
     cut: int = 0  # texts of which only the beginning is here
 
     def own(self, row: int) -> slice:
-        """Where they are."""
+        """The slice of a text's own tokens."""
         start = len(self.tokenizer.begin)
         return slice(start, start + self.own_N[row])
 
