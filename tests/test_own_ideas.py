@@ -18,6 +18,7 @@ from tiny_runs import assert_identical, outcome, stopping_at
 import firth
 from firth import ideas
 from firth.api import compose, train_recipe
+from firth.cli.app import without_use
 from firth.config import Table, merged
 from firth.decoding.config import FILTERS, DecodingConfig
 from firth.decoding.engine.engine import Engine
@@ -224,6 +225,10 @@ def test_help_lists_the_options_of_an_own_filter() -> None:
     assert "--top-a" in listed.stdout, listed.stderr
 
 
+def test_what_follows_two_dashes_is_no_option() -> None:
+    assert without_use(["generate", "run", "--", "--use"]) == ["generate", "run", "--", "--use"]
+
+
 @pytest.mark.long
 def test_the_command_line_knows_what_use_names(tmp_path: Path) -> None:
     """In a new process: the options of the verbs follow from the ideas."""
@@ -238,6 +243,7 @@ def test_the_command_line_knows_what_use_names(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "run")]
     trained = run_(*firth_, "train", "hello", *settings, *out, *files)
     assert trained.returncode == 0, trained.stderr
+    assert "--use=" in (tmp_path / "run" / "history.jsonl").read_text(encoding="utf-8")  # so that the command can be repeated
     written = run_(*firth_, "generate", str(tmp_path / "run"), "the", "--tokens", "3", "--top-a", "0.5", "--json", *files)
     assert written.returncode == 0, written.stderr
     refused = run_(*firth_, "generate", str(tmp_path / "run"), "the")

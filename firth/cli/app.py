@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -98,18 +98,18 @@ def main() -> None:
         os.environ["FIRTH_DEBUG"] = "1"
     warnings.showwarning = _Notes().show
     try:
-        _use_ideas()
+        command = without_use(sys.argv[1:])
         importlib.import_module("firth.cli.verbs")
         if "firth.tasks.ability" in sys.modules:  # only a file or package with ideas has imported it, and may have added some
             importlib.import_module("firth.cli.own_verbs").add()
         groups = {group.name for group in app.registered_groups if group.name is not None}
-        sys.exit(app(asked_for_help(sys.argv[1:], groups) or ["--help"], prog_name="firth", standalone_mode=False))
+        sys.exit(app(asked_for_help(command, groups) or ["--help"], prog_name="firth", standalone_mode=False))
     except _UsageError as error:
         if debugging():
             raise
-        command = error.ctx.command_path if error.ctx else "firth"
+        name = error.ctx.command_path if error.ctx else "firth"
         message = error.format_message().rstrip(".")
-        complain(f"{message} See `{command} --help`" if message.endswith("?") else f"{message}; see `{command} --help`")
+        complain(f"{message} See `{name} --help`" if message.endswith("?") else f"{message}; see `{name} --help`")
         sys.exit(2)
     except FirthError as error:  # from an option that is checked before its verb begins
         if debugging():
@@ -138,13 +138,16 @@ def main() -> None:
         sys.exit(1)
 
 
-def _use_ideas() -> None:
-    """Remove every --use FILE from the command and use the file, so that the options of the verbs know its ideas."""
+def without_use(command: Sequence[str]) -> list[str]:
+    """The command without every --use FILE; the files are used, so that the options of the verbs know their ideas."""
     from firth import ideas
 
     ideas.use_installed()
-    left, arguments = [], iter(sys.argv[1:])
+    left: list[str] = []
+    arguments = iter(command)
     for argument in arguments:
+        if argument == "--":
+            return [*left, argument, *arguments]
         name, equals, value = argument.partition("=")
         if name != "--use":
             left.append(argument)
@@ -152,7 +155,7 @@ def _use_ideas() -> None:
             ideas.use(file)
         else:
             raise ConfigError("--use needs a file. Write --use FILE.")
-    sys.argv[1:] = left
+    return left
 
 
 def debugging() -> bool:
