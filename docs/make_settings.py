@@ -149,7 +149,7 @@ def meanings(config: type) -> dict[str, str]:
 
 def _comments(config: type) -> dict[str, str]:
     """The comments on the fields that this class defines: at the end of the line or, if there is none, directly above it."""
-    if config.__module__ == "types":  # made from its idea, without fields of its own
+    if config.__qualname__ != config.__name__:  # made from its idea, without fields of its own
         return {}
     source = textwrap.dedent(inspect.getsource(config))
     lines = source.splitlines()

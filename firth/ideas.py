@@ -16,6 +16,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -24,6 +26,7 @@ from firth.errors import ConfigError, did_you_mean, option
 
 T = TypeVar("T")
 GROUP = "firth.ideas"  # of entry points
+_MODULE = "firth_ideas_"
 VARIABLE = "FIRTH_USE"  # environment variable with the files in use, so that the processes that firth starts have them, too
 
 
@@ -180,7 +183,7 @@ def use(file: str | Path) -> None:
     for collection in _COLLECTIONS if path in _used else ():
         collection.leave(_used[path])
     _used.pop(path, None)
-    module = ModuleType(f"firth_ideas_{path.stem}")
+    module = ModuleType(_module_name(path))
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
@@ -209,6 +212,29 @@ def use_installed() -> None:
                 warnings.warn(f"the ideas of {origin} could not be loaded: {type(error).__name__}: {error}", stacklevel=2)
     for file in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         use(file)
+
+
+def _module_name(path: Path) -> str:
+    return f"{_MODULE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+
+
+class _OwnModules(MetaPathFinder, Loader):
+    """Finds the modules of the files in use by their names: a process that firth starts receives objects of their classes."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not name.startswith(_MODULE):
+            return None
+        use_installed()
+        return ModuleSpec(name, self) if name in sys.modules else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has been run by `use`."""
+
+
+sys.meta_path.append(_OwnModules())
 
 
 def in_use() -> tuple[Origin, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,18 @@ def test_a_filter_leaves_as_it_came(use: Any) -> None:
         DecodingConfig(top_a=0.5)  # type: ignore[call-arg]
     assert DecodingConfig(top_k=3) == DecodingConfig(top_k=3)
     assert hash(DecodingConfig()) == hash(DecodingConfig())
+
+
+@pytest.mark.long  # a new process imports torch
+def test_an_idea_reaches_a_process_that_firth_starts(use: Any) -> None:
+    use(FILES / "position.py")
+    config = compose(table(OWN["position"][2])).model
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(type_of_position, config).result() == "Kerple.Config"
+
+
+def type_of_position(config: Any) -> str:
+    return type(config.position).__qualname__
 
 
 def test_help_lists_the_options_of_an_own_filter() -> None:

@@ -129,10 +129,9 @@ class PositionScheme(Idea, nn.Module):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "kind" in vars(cls) and "Config" not in vars(cls):
-            kind, about = ("kind", Literal[cls.kind], field(default=cls.kind)), {"__doc__": cls.about}
-            cls.Config = make_dataclass(
-                f"{cls.__name__}Config", [kind], bases=(PositionConfig,), namespace=about, frozen=True, kw_only=True
-            )
+            kind = ("kind", Literal[cls.kind], field(default=cls.kind))
+            place = {"__doc__": cls.about, "__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}
+            cls.Config = make_dataclass("Config", [kind], bases=(PositionConfig,), namespace=place, frozen=True, kw_only=True)
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model
