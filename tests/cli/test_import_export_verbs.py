@@ -96,6 +96,7 @@ def test_bad_input_is_one_line(firth: Firth, char_run: Path, exported: Path, tmp
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.long
 def test_the_core_never_imports_transformers(exported: Path) -> None:
     use = f"firth.load({str(exported)!r}, 'cpu').generate('the', tokens=2)"
     code = f"import sys, firth; {use}; print('transformers' in sys.modules)"

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.long
 def test_a_new_filter_is_seen_everywhere(char_run: Path) -> None:
     script = Path(__file__).with_name("with_only_filter.py")
     done = subprocess.run([sys.executable, str(script), str(char_run)], capture_output=True, text=True, check=False)

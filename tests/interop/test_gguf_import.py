@@ -195,6 +195,7 @@ def test_verbs_of_a_language_model_work_on_a_gguf_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.attention(PROMPT).weights(0).sum(-1), 1.0, atol=1e-5)
 
 
+@pytest.mark.long
 def test_neither_transformers_nor_without_a_file_gguf_is_imported(tmp_path: Path) -> None:
     path = written(tmp_path / "model.gguf", llama(), byte_level())
     code = (

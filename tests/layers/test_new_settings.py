@@ -104,6 +104,7 @@ def test_the_fast_blocks_refuse_a_setting_of_any_idea_that_they_do_not_know(conf
     assert reasons(config)[:2] == [name, name]
 
 
+@pytest.mark.long
 def test_a_new_setting_of_attention_is_two_lines(tmp_path: Path) -> None:
     """Trained, saved, loaded, decoded with a cache, documented, and refused by the formats that cannot express it."""
     table = recipe_table(model="transformer", steps=2)

@@ -11,7 +11,7 @@ import pytest
 import shell
 from shell import Firth, firth
 from starlette.testclient import TestClient
-from test_own_ideas import FILES, table, use
+from test_own_ideas import FILES, table
 
 from firth import ideas
 from firth.api import compose, load, train_recipe
@@ -24,7 +24,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.tasks import TASKS
 from firth.tasks.ability import ABILITIES
 
-__all__ = ["firth", "use"]
+__all__ = ["firth"]
 
 SETTINGS = {"objective": {"kind": "surprisal"}, "model": {"kind": "gru", "width": 16}}
 TEXTS = ["the list is set", "a name"]

@@ -121,7 +121,11 @@ def test_more_needs_a_text_of_files() -> None:
         ({"path": "a.txt", "field": "body"}, 'data.field is "body", but {}a.txt has no columns. Remove it, or set data.format.'),
         ({"path": "a.txt", "columns": ("body",)}, "data.columns is ['body'], but {}a.txt has no columns"),
         ({"text": "a", "field": "body"}, 'data.field is "body", but data.text has no columns'),
-        ({"name": "docs", "field": "body"}, 'data.field is "body", but the docs corpus has no columns'),
+        pytest.param(
+            {"name": "docs", "field": "body"},
+            'data.field is "body", but the docs corpus has no columns',
+            marks=pytest.mark.long,  # collects the corpus first
+        ),
     ],
 )
 def test_columns_of_plain_text_are_refused(settings: dict[str, Any], message: str, tmp_path: Path, cache: Path) -> None:
