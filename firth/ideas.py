@@ -31,7 +31,7 @@ VARIABLE = "FIRTH_USE"  # environment variable with the files in use, so that th
 
 
 class Idea:
-    """What every idea says about itself."""
+    """The base of every idea: its name, and a description of itself."""
 
     kind: ClassVar[str]  # its name in recipes
     label: ClassVar[str] = ""  # its name in pictures and lists; if empty, the kind
@@ -53,7 +53,7 @@ class Idea:
 
 
 class Origin(NamedTuple):
-    """Where ideas come from that firth does not ship: a file with its hash, or a package with its version."""
+    """The source of ideas that firth does not ship: a file with its hash, or a package with its version."""
 
     name: str
     version: str
@@ -123,7 +123,7 @@ class Ideas(Generic[T]):
         return did_you_mean(kind, self.kinds, listed=False)
 
     def origin(self, kind: str) -> Origin | None:
-        """Where an idea comes from; None if firth ships it."""
+        """The source of an idea; None if firth ships it."""
         return self._origins.get(kind)
 
     def tables(self) -> tuple[Any, ...]:

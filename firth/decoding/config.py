@@ -1,4 +1,4 @@
-"""How a trained model generates text: the settings of length and search, and those of every sampling filter."""
+"""The settings by which a trained model generates text: length, search, and those of every sampling filter."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class DecodingConfig(
     SearchSettings,
     LengthSettings,
 ):  # the filters in the order in which they act
-    """How a trained model generates text. `firth generate` and `firth translate` have options of the same names. Translation
+    """The settings of generated text. `firth generate` and `firth translate` have options of the same names. Translation
     searches for the most probable text; it samples only with `--sample`."""
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ AnyRow = TypeVar("AnyRow", bound=DecodedRow)
 
 
 class StepwiseModel(Protocol):
-    """What decoding requires of a model."""
+    """The parts of a model that decoding needs."""
 
     def step(self, token_BT: Tensor, state: Any) -> tuple[Tensor, Any]: ...
 

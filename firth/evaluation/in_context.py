@@ -142,7 +142,7 @@ def least_squares(prompts: PointPrompts) -> Floats:
 
 
 def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, dtype: str) -> tuple[NDArray[np.bool_], Floats]:
-    """Which answers are right, and the nats per character of each."""
+    """For each answer, if it is right, and its nats per character."""
     batch, device = prompts.batch(first, last), next(model.parameters()).device
     token_BT, target_BT = (torch.from_numpy(array).to(device) for array in (batch.token_BT, batch.target_BT))
     with precision(device, dtype):

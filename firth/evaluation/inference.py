@@ -1,4 +1,4 @@
-"""What the evaluations share: a model in evaluation mode, progress over batches, the perplexity of a loss."""
+"""Parts of all evaluations: a model in evaluation mode, progress over batches, the perplexity of a loss."""
 
 from __future__ import annotations
 

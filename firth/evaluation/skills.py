@@ -36,7 +36,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 def tag_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Of all true tags, those that the answer has in the same place."""
+    """The share of the true tags that the answer has in the same place."""
     right = total = 0
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         tags = reference.split()

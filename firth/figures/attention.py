@@ -150,7 +150,7 @@ def attention_overview(
 def _over_thumbnails(
     layers: Sequence[int], p_LHrc: npt.NDArray[np.float64], queries: Sequence[str], keys: Sequence[str]
 ) -> list[list[str]]:
-    """What each cell of an overview is, laid out as its cells are; nothing for the gaps."""
+    """The text of each cell of an overview, laid out as its cells are; none for the gaps."""
     above, beside = [shown(key) for key in keys], [shown(query) for query in queries]
     cells = []
     for layer, p_Hrc in zip(layers, p_LHrc, strict=True):

@@ -476,7 +476,7 @@ def _comparable(words: Sequence[str], vectors: Vectors | None) -> Array:
 
 
 def _caption(result: PlaygroundResult, query: str, values: Sequence[str]) -> str:
-    """What the weights, averaged over the heads, say about a query: an exact match, an approximate one, or a flat mixture."""
+    """A sentence on the weights of a query, averaged over the heads: an exact match, an approximate one, or a flat mixture."""
     p_K, allowed = result.weights[:, 0].mean(0), int(np.isfinite(result.step("masked")[0, 0]).sum())
     if not allowed:
         return f'"{query}" may not attend to any key, so the result is 0.'

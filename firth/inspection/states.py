@@ -50,7 +50,7 @@ class Level:
         return gates[name]
 
     def reaction(self) -> Array:
-        """How much each unit changes from token to token: the mean of |h_t − h_{t−1}|, with h_0 = 0."""
+        """The change of each unit from token to token: the mean of |h_t − h_{t−1}|, with h_0 = 0."""
         change_d: Array = np.abs(np.diff(self.h, axis=0, prepend=0)).mean(0)
         return change_d
 

@@ -37,7 +37,7 @@ class Patches(nn.Module):
 
     @property
     def repeats(self) -> tuple[tuple[nn.Module, int], ...]:
-        """How often the weights of each layer are multiplied for one cell."""
+        """Each layer, with the number of times that its weights are multiplied for one cell."""
         return ((self.linear, 1),)
 
     def forward(self, x_BHWC: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class Convolutions(nn.Module):
 
     @property
     def repeats(self) -> tuple[tuple[nn.Module, int], ...]:
-        """How often the weights of each layer are multiplied for one cell: as many pixels as the layer writes for it."""
+        """Each layer, with the number of pixels that it writes for one cell: so often are its weights multiplied."""
         last = len(self.convolutions) - 1
         sides = [2 ** (last - n) for n in range(last + 1)]
         return tuple((layer, side * side) for layer, side in zip(self.convolutions, sides, strict=True))

@@ -1,4 +1,4 @@
-"""What a fast path knows. It computes some configs and some calls, and lists what it knows of each:
+"""Lists of what fast paths know. A fast path computes some configs and some calls, and lists what it knows of each:
 
     KNOWS = {"width": ANY, "norm.placement": ("pre",), "attention.qk_norm": (False,), ...}      settings and their values
     KNOWS = frozenset({"q_BHQD", "k_BGKC", "scale", ...})                                       arguments of a call

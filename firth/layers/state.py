@@ -34,7 +34,7 @@ class State(Protocol):
 
 
 class FixedState(State, Protocol):
-    """What recorded steps and decoding/engine/slots.py need of a state of fixed size. Some also have `constants`, numbers that a
+    """A state of fixed size, as recorded steps and decoding/engine/slots.py need it. Some also have `constants`, numbers that a
     step depends on beside the tensors: where they differ, a step is recorded anew."""
 
     def tensors(self) -> tuple[Tensor, ...]:

@@ -33,7 +33,7 @@ from firth.models.stack import Stack
 
 
 class EncodedSource(NamedTuple):
-    """What an encoder hands on: a vector for each token or cell, and the last state if it is recurrent."""
+    """The result of an encoder: a vector for each token or cell, and the last state if it is recurrent."""
 
     memory_BSm: Tensor  # whatever it is past the end of a row, decoders ignore it
     length_B: Tensor
@@ -85,7 +85,7 @@ class ConditionalDecoder(Decoder):
         return self.remember(encoded)
 
     def remember(self, encoded: EncodedSource) -> Any:
-        """What the decoder keeps of the source for all its steps."""
+        """The source as the decoder keeps it for all its steps."""
         return encoded
 
     @abstractmethod

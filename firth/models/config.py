@@ -36,7 +36,7 @@ class DropoutRates(NamedTuple):
 
 
 class ModelSettings:
-    """What every [model] table answers."""
+    """The questions that every [model] table answers."""
 
     @property
     def longest(self) -> int | None:
@@ -54,7 +54,7 @@ class ModelSettings:
         return None
 
     def positions(self, tokens: int) -> int | None:
-        """How many positions a model needs for training.context = `tokens`; None: it needs none."""
+        """The number of positions that a model needs for training.context = `tokens`; None: it needs none."""
         return None
 
     def with_room(self, tokens: int) -> Self:
@@ -213,7 +213,7 @@ class TransformerSettings(ModelSettings):
         return self.context if SCHEMES[self.position.kind].ends else self.position.steady
 
     def block(self, **more: Any) -> BlockConfig:
-        """What determines a block; `more` is what differs between layers."""
+        """The settings of a block; `more` is what differs between layers."""
         shared = {name: getattr(self, name) for name in ("width", "attention", "feedforward", "norm", "bias", "dropout")}
         return BlockConfig(**shared, **more)
 

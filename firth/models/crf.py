@@ -90,7 +90,7 @@ class CRF(nn.Module):
 
 
 def _real(emission_BWC: Tensor, count_B: Tensor) -> Tensor:
-    """Which words are there, B,W."""
+    """True for the words that are there, B,W."""
     return torch.arange(emission_BWC.shape[1], device=emission_BWC.device) < count_B.to(emission_BWC.device).unsqueeze(1)
 
 

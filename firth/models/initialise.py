@@ -34,7 +34,7 @@ def initialise(model: Network, generator: torch.Generator) -> None:
 
 
 def _written(model: nn.Module, path: str) -> int:
-    """How many layers add to the residual stream, if `path` is the last product of one of them; otherwise 1."""
+    """The number of layers that add to the residual stream, if `path` is the last product of one of them; otherwise 1."""
     if not path.endswith(("attention.out", "cross.out", "feedforward.down")):
         return 1
     blocks = model.get_submodule(path[: path.index("blocks") + len("blocks")])

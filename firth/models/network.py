@@ -1,4 +1,4 @@
-"""What every network has, whatever it is trained for, and the [model] tables that describe them."""
+"""The base of every network, whatever it is trained for, and the [model] tables that describe them."""
 
 from __future__ import annotations
 

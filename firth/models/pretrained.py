@@ -66,7 +66,7 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
 
 @dataclass(frozen=True)
 class Initialised:
-    """Which weights of a model were taken from another."""
+    """The weights of a model that were taken from another."""
 
     taken: int
     new: tuple[str, ...]  # weights that keep their initial values
@@ -120,7 +120,7 @@ def _meanings(config: ModelConfig) -> dict[str, Any]:
 
 
 def _meant(config: ModelConfig) -> dict[str, Any]:
-    """What settings mean that need not be set."""
+    """The values of settings that need not be set."""
     if not isinstance(config, TransformerSettings):
         return {} if isinstance(config, AverageConfig) else {"embedding.width": config.embedding_width}
     meant = {"attention.kv_heads": config.attention.groups, "attention.head_width": config.per_head}

@@ -24,7 +24,7 @@ from firth.models.network import Network
 
 @dataclass(frozen=True)
 class Quantised:
-    """What was done to a network."""
+    """The record of how a network was quantised."""
 
     kind: Quantisation
     matrices: int
@@ -82,6 +82,6 @@ def is_quantised(network: nn.Module) -> bool:
 
 
 def held_bytes(network: nn.Module) -> int:
-    """Of all parameters and buffers, those that are shared once."""
+    """The bytes of all parameters and buffers, those that are shared once."""
     tensors = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())

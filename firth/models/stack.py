@@ -110,6 +110,6 @@ class Stack(nn.Module):
 
 
 def _of_layers(scheme: PositionScheme, start: int | Tensor, length: int) -> LayerPosition:
-    """What a scheme passes to the attention layers."""
+    """The positions that a scheme passes to the attention layers."""
     turn = scheme.turn(start, length)
     return scheme.relative() if turn is None else turn

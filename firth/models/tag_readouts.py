@@ -16,7 +16,7 @@ TagReadoutKind = Literal["softmax", "crf"]
 
 
 class TagReadout(nn.Module, ABC):
-    """What a tagger makes of its scores. Row b has count_B[b] words; scores after them have no effect."""
+    """The last layer of a tagger, which turns scores into tags. Row b has count_B[b] words; scores after them have no effect."""
 
     kind: ClassVar[TagReadoutKind]
 

@@ -1,4 +1,4 @@
-"""How long-running work reports its progress."""
+"""Reports of the progress of long-running work."""
 
 from __future__ import annotations
 

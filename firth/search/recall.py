@@ -31,7 +31,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Recall:
-    """How well a method finds the documents that belong to queries."""
+    """Figures that say how well a method finds the documents that belong to queries."""
 
     recall: float  # recall@top
     first: float  # share of the queries whose first hit is relevant

@@ -1,4 +1,4 @@
-"""What the lab and the HTTP API check in a request before they read it.
+"""The checks of the lab and the HTTP API on a request before they read it.
 
 Any web page can make a browser send requests to 127.0.0.1. It cannot read the responses unless its own host name resolves to
 127.0.0.1 (DNS rebinding), so Host is checked. It can still trigger work by posting a request, so Origin is checked too.

@@ -1,5 +1,5 @@
-"""What runs can do. A task lists its abilities (`Task.can`). Verbs, HTTP routes, rooms of the lab, error messages and the table
-in docs/concepts.md follow from these records."""
+"""The abilities of runs. A task lists its abilities (`Task.can`). Verbs, HTTP routes, rooms of the lab, error messages and the
+table in docs/concepts.md follow from these records."""
 
 from __future__ import annotations
 

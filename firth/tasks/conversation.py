@@ -126,7 +126,7 @@ def conversation_by_answer(
 
 
 def _answers_in(batch: Any) -> NDArray[np.float64]:
-    """How many answers each row has."""
+    """The number of answers in each row."""
     learned_BT = batch.target_BT != PADDING
     begins_BT = learned_BT & ~np.pad(learned_BT[:, :-1], ((0, 0), (1, 0)))
     count_B: NDArray[np.float64] = begins_BT.sum(1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What the tasks that mask tokens of running text share: masked and electra."""
+"""The common part of the tasks that mask tokens of running text: masked and electra."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class LanguageModelRun(Run[LanguageModel]):
 
     @cached_property
     def format(self) -> ChatFormat:
-        """How messages become tokens: by the chat template of a public model."""
+        """The format that turns messages into tokens, by the chat template of a public model."""
         format = imported_format(self.tokenizer)
         if format is None:
             raise ConfigError(self.refusal(CHAT).marked)  # an AttributeError in a property would be lost in __getattr__

@@ -43,7 +43,7 @@ R = TypeVar("R", bound="Run[Any]")
 
 
 class Run(ABC, Generic[N]):
-    """What every run can do, whatever it was trained for."""
+    """A trained model with its tokenizer and recipe, and the methods that all runs have."""
 
     def __init__(self, task: AnyTask, network: N, tokenizer: Tokenizer, source_tokenizer: Tokenizer | None = None) -> None:
         self.task, self.network, self.tokenizer = task, network, tokenizer
@@ -173,7 +173,7 @@ class Run(ABC, Generic[N]):
         return contextual_vectors.wic(self._encoder(), folder, progress)
 
     def _encoder(self) -> TextEncoder:
-        """How texts are tokenised for `embed`."""
+        """The way to tokenise texts for `embed`."""
         return TextEncoder(self.network, self.tokenizer)
 
     # Inspection
@@ -304,7 +304,7 @@ class Run(ABC, Generic[N]):
 
     @property
     def abilities(self) -> tuple[Ability, ...]:
-        """What this run can do: `[one.name for one in run.abilities]`."""
+        """The abilities of this run: `[one.name for one in run.abilities]`."""
         return self.task.abilities(self._has_template)
 
     def refusal(self, lacking: Ability | str) -> WrongTask:

@@ -1,4 +1,4 @@
-"""What the tasks that read running text share: next-token, masked, span-corruption and the like."""
+"""The common part of the tasks that read running text: next-token, masked, span-corruption and the like."""
 
 from __future__ import annotations
 

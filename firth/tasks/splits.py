@@ -1,4 +1,4 @@
-"""Which part of a run's own data is evaluated."""
+"""The part of a run's own data that is evaluated."""
 
 from __future__ import annotations
 

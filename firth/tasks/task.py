@@ -48,7 +48,8 @@ class ObjectiveConfig:
 
     @property
     def row_loss(self) -> RowLoss | None:
-        """What training minimises for each token; None for the cross-entropy, which is computed without holding all logits."""
+        """The loss of each token that training minimises; None for the cross-entropy, which is computed without holding all
+        logits."""
         return None
 
     def resolved(self) -> Self:
@@ -147,7 +148,7 @@ class Task(ABC, Generic[C, O, D]):
     # Abilities
 
     def abilities(self, chat_template: bool = False) -> tuple[Ability, ...]:
-        """What the runs of this recipe can do. `chat_template`: their tokenizer has one."""
+        """The abilities of this recipe's runs. `chat_template`: their tokenizer has one."""
         model, chats = self.recipe.model, chat_template or self.reads == "conversations"
         return tuple(one for one in self.can if one.needs is None or one.needs.met(model, chats))
 
@@ -229,7 +230,7 @@ class Task(ABC, Generic[C, O, D]):
         """The module, its weights not yet drawn. The only place that builds it: for training, loading and counting."""
 
     def classes(self) -> int:
-        """How many labels the run has; 2 where the data have not been read yet."""
+        """The number of labels of the run; 2 where the data have not been read yet."""
         labels: tuple[str, ...] | None = getattr(self.recipe.data, "labels", None)
         return 2 if labels is None else len(labels)
 
@@ -242,7 +243,7 @@ class Task(ABC, Generic[C, O, D]):
     def loss(self, data: D) -> Loss: ...
 
     def counts(self, data: D) -> Counts:
-        """What each row of a batch counts in the mean that `loss` is, so that the parts of a batch add up to it."""
+        """The weight of each row of a batch in the mean that `loss` is, so that the parts of a batch add up to it."""
         return rows_alike if self.counted is None else partial(targets_in, self.counted)
 
     @abstractmethod

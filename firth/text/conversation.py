@@ -43,7 +43,7 @@ class Conversation(NamedTuple):
 
     @property
     def answers(self) -> list[int]:
-        """Which of the messages are answers."""
+        """For each message, if it is an answer."""
         return [n for n, message in enumerate(self.messages) if message.role == "assistant"]
 
 

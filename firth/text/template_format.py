@@ -71,7 +71,7 @@ class TemplateFormat(ChatFormat):
         return text, spans
 
     def _cut(self, text: str, start: int, end: int) -> int:
-        """Where the last end token of an answer ends; a newline after it is not the assistant's."""
+        """The end of the last end token of an answer; a newline after it is not the assistant's."""
         name = getattr(self, "_end_name", None)
         place = -1 if name is None else text.rfind(name, start, end)
         return end if place < 0 or name is None else place + len(name)

@@ -197,7 +197,7 @@ def save_base(model: Network, folder: RunFolder) -> None:
 
 
 def load_base(folder: RunFolder) -> tuple[dict[str, Tensor], list[str]]:
-    """What `save_base` wrote."""
+    """Read what `save_base` wrote."""
     tensors, metadata = files.load_tensors(folder.base)
     _check_format(folder.base, metadata)
     try:

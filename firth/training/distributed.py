@@ -172,8 +172,8 @@ def mine(number: int) -> bool:
 
 
 def in_turn(prepare: Callable[[], T]) -> T:
-    """What `prepare` returns: called first by the first process, then by the first of every other machine, then by the rest. So
-    what one of them writes to a run folder or a cache, the others find there."""
+    """The result of `prepare`, which is called first by the first process, then by the first of every other machine, then by the
+    rest. So what one of them writes to a run folder or a cache, the others find there."""
     where, number = ranks(), next(_counter)
     if where.world == 1:
         return prepare()

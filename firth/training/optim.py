@@ -31,7 +31,7 @@ Groups = Sequence[dict[str, Any]]  # parameters with their weight decay, as torc
 
 
 class Optimizer(Idea, ABC):
-    """How weights are updated. `uses` names the settings of [training] that only some optimisers have."""
+    """The rule by which weights are updated. `uses` names the settings of [training] that only some optimisers have."""
 
     @staticmethod
     @abstractmethod

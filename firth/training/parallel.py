@@ -27,7 +27,7 @@ Mode = Literal["one", "ddp", "fsdp"]
 
 
 def mode_of(config: TrainingConfig) -> Mode:
-    """How this process trains: alone, unless torchrun started several."""
+    """The mode of this process: alone, unless torchrun started several."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return "one"
     return "fsdp" if config.parallel == "fsdp" else "ddp"

@@ -137,7 +137,7 @@ class Combined:
 
 
 def check(team: Team, source: object, device: str) -> None:
-    """What several processes cannot do."""
+    """Refuse what several processes cannot do."""
     if team.alone:
         return
     if not isinstance(source, (str, os.PathLike)) or os.fspath(source) == "-":

@@ -61,7 +61,7 @@ _OTHERS = (".bin", ".txt", ".vec", ".gz", ".xz", ".zst")  # suffixes of other fo
 
 @dataclass(frozen=True)
 class TrainingCallbacks:
-    """How a caller follows the training; every callback is optional."""
+    """Functions by which a caller follows the training; every one is optional."""
 
     work: Progress = silent  # progress of reading and encoding
     block: Callable[[Report], object] = lambda report: None

@@ -29,7 +29,7 @@ class Constraint(Filter):
 
 
 def matching(spelled: Spelled | None, grammar: Callable[[Spelled], str]) -> Note:
-    """What is kept of a text that must match a grammar in the language of llguidance."""
+    """The state of a text that must match a grammar in the language of llguidance."""
     from firth.decoding.constraints.matching import Matching  # llguidance is needed for constraints only
 
     if spelled is None:

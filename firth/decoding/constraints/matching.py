@@ -1,4 +1,4 @@
-"""Which tokens may come next in a text that must match a grammar; llguidance computes it. Letters: V vocabulary."""
+"""The tokens that may come next in a text that must match a grammar; llguidance computes them. Letters: V vocabulary."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ class _Vocabulary:
         self.special_token_ids = [self.eos_token_id]
 
     def __call__(self, text: str | bytes) -> list[int]:
-        """How a text is tokenised, which only matters for forcing."""
+        """Tokenise a text; only forcing needs it."""
         return []

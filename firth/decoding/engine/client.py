@@ -41,8 +41,8 @@ _KINDS = _IN_WORK, _JOBS, _LOST, _APART = range(4)
 
 
 class JobCounts:
-    """What each client of an engine counts, in memory that they share: its jobs in work, all its jobs, those that were lost, and
-    whether it has lost its connection. Each writes only its own cells."""
+    """The counters of each client of an engine, in memory that they share: its jobs in work, all its jobs, those that were lost,
+    and whether it has lost its connection. Each writes only its own cells."""
 
     def __init__(self, cells: MutableSequence[int] | None = None, own: int = 0) -> None:
         self._cells = [0] * len(_KINDS) if cells is None else cells
@@ -273,7 +273,7 @@ class EngineClient(ABC):
 
 @dataclass(frozen=True)
 class EngineDoor:
-    """Where other processes than the one that started an engine give it jobs: a Unix-domain socket."""
+    """The Unix-domain socket through which other processes give jobs to an engine."""
 
     address: str
     key: bytes

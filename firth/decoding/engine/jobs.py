@@ -1,4 +1,4 @@
-"""What goes into the engine, and what comes out of it."""
+"""The jobs of the engine, and their results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobLimits:
-    """What the jobs of an engine must keep to. `context`: of the model; `capacity`: of a text in memory. None: no limit."""
+    """The limits of an engine's jobs. `context`: of the model; `capacity`: of a text in memory. None: no limit."""
 
     vocab: int
     context: int | None

@@ -19,6 +19,6 @@ class Pause:
         self._began = time.monotonic()
 
     def seconds(self) -> float:
-        """How long to wait, now that it has ended."""
+        """The seconds to wait, now that it has ended."""
         self._wait = min(_MOST, 2 * self._wait) if time.monotonic() - self._began < _STEADY else _LEAST
         return self._wait

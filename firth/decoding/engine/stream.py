@@ -33,8 +33,9 @@ class Pass:
 
 
 def passes(job: Job, context: int | None) -> Iterator[Pass]:
-    """How a prompt is read: at once if the context holds it. Otherwise it is scored in windows that overlap by half, as
-    inspection.predictions.of_text does, and continued from its last `context` tokens, as generate.EndlessText does."""
+    """The pieces in which a prompt is read: all of it at once if the context holds it. Otherwise it is scored in windows that
+    overlap by half, as inspection.predictions.of_text does, and continued from its last `context` tokens, as generate.EndlessText
+    does."""
     prompt, length = job.prompt, len(job.prompt)
     if context is None or length <= context:
         yield Pass(prompt, 0, prompt[1:] if job.score_prompt else ())

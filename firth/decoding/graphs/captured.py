@@ -313,6 +313,6 @@ def _shapes(state: Any) -> _Shapes:
 
 
 def _places(model: nn.Module) -> list[tuple[int, torch.dtype]]:
-    """Where the weights are. Quantised ones are buffers; those that are not saved are tables, which may grow."""
+    """The addresses of the weights. Quantised ones are buffers; those that are not saved are tables, which may grow."""
     saved = model.state_dict(keep_vars=True).values()
     return [(tensor.data_ptr(), tensor.dtype) for tensor in saved]

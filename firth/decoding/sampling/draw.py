@@ -20,8 +20,8 @@ def at_quantile(p_BV: Tensor, u_B: Tensor) -> Tensor:
 
 
 def random_numbers(seed: int, number: int) -> np.random.Generator:
-    """What decides the tokens of a text: its seed, and its number among those of the same seed. Drawn on the CPU, so that a seed
-    gives the same text on every device and in every batch."""
+    """The two numbers that decide the tokens of a text: its seed, and its number among those of the same seed. Drawn on the CPU,
+    so that a seed gives the same text on every device and in every batch."""
     # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
     return np.random.default_rng((seed, number))
 

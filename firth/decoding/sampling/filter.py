@@ -38,7 +38,7 @@ class Filter(Idea):
         cls.kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__).strip("_")
 
     def checks(self) -> Iterable[Check]:
-        """What the values must satisfy."""
+        """The conditions that the values must meet."""
         return ()
 
     def acts(self) -> bool:
@@ -51,13 +51,13 @@ class Filter(Idea):
         raise NotImplementedError
 
     def remember(self, spelled: Spelled | None) -> Note | None:
-        """What it keeps of a text besides its tokens, if anything. `spelled`: how they are spelled, where that is known."""
+        """Its memory of a text besides the tokens, if it has one. `spelled`: how they are spelled, where that is known."""
         return None
 
 
 class Note:
-    """What a filter keeps of one text. `matches`: the text may end here; `ended`: nothing can follow; `failure`: why the text
-    cannot be continued."""
+    """The memory of a filter about one text. `matches`: the text may end here; `ended`: nothing can follow; `failure`: why the
+    text cannot be continued."""
 
     matches = True
     ended = False

@@ -17,7 +17,7 @@ from firth.text.tokenizers.spelling import Spelling
 
 @dataclass(frozen=True, eq=False)
 class Spelled:
-    """How the tokens of a text are spelled, and which of them end it; `begins`: nothing that is shown stands before them."""
+    """The spelling of a text's tokens, and those that end it; `begins`: nothing that is shown stands before them."""
 
     spelling: Spelling
     ends: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class TextSoFar:
         return next((note.failure for note in self.notes.values() if note.failure), None)
 
     def seen_V(self, vocab: int, device: torch.device) -> Tensor:
-        """Which tokens have occurred."""
+        """True for each token that has occurred."""
         if self._seen_V is None:
             self._seen_V = torch.zeros(vocab, dtype=torch.bool, device=device)
             self._seen_V[torch.tensor(self.tokens, dtype=torch.long, device=device)] = True
@@ -91,5 +91,5 @@ class FilterRows:
         return torch.from_numpy(np.stack(allowed)).to(self.device)
 
     def seen_nV(self, vocab: int) -> Tensor:
-        """Which tokens have occurred in each text."""
+        """True for each token that has occurred in a text."""
         return torch.stack([text.seen_V(vocab, self.device) for text in self.texts])

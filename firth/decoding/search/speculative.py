@@ -37,7 +37,7 @@ FIRST, MOST = 4, 16  # tokens that the draft proposes at first, and at most
 
 @dataclass
 class Acceptance:
-    """How many tokens the draft has proposed, and how many of them were accepted."""
+    """The number of tokens that the draft has proposed, and of those that were accepted."""
 
     proposed: int = 0
     accepted: int = 0
@@ -122,7 +122,8 @@ class _Target:
         self.token_1T = torch.empty(1, 0)
 
     def room(self) -> int:
-        """How many proposals fit into the context. When it is full, its later half is read again, as EndlessText does."""
+        """The number of proposals that fit into the context. When it is full, its later half is read again, as EndlessText
+        does."""
         limit = self.model.context
         if limit is None:
             return MOST
@@ -184,8 +185,8 @@ class _Draft:
         self.states: list[WindowState] = []  # of the last round: before the first proposal was read, after it, after the second …
 
     def room(self) -> int:
-        """How many tokens it can propose before its context is full. Within a round it is not read again, so that a step on a GPU
-        does not overwrite what an earlier state holds."""
+        """The number of tokens that it can propose before its context is full. Within a round it is not read again, so that a
+        step on a GPU does not overwrite what an earlier state holds."""
         limit, before = self.endless.model.context, self.state.length
         if limit is None:
             return MOST

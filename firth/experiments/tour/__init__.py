@@ -19,7 +19,7 @@ STATIONS: tuple[Station, ...] = (words.visit, language.visit, translation.visit,
 
 @dataclass(frozen=True)
 class Audience:
-    """How the tour is displayed: a watcher per training run, and a function that shows each finished section."""
+    """The display of the tour: a watcher per training run, and a function that shows each finished section."""
 
     watching: Callable[[str], AbstractContextManager[Watcher]]
     section: Callable[[Section], None]

@@ -19,7 +19,7 @@ _FEWEST = 20  # steps, however little effort
 
 @dataclass(frozen=True)
 class Guide:
-    """What a station receives: how much to train, the folder for its runs, and a watcher for each training run.
+    """The settings of a station: how much to train, the folder for its runs, and a watcher for each training run.
 
     A station names the steps that suffice for what it shows. They do not depend on the speed of the machine, so that a tour ends
     with the same conclusions everywhere. `effort` multiplies them.

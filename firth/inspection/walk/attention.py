@@ -19,7 +19,7 @@ from firth.layers.position import Bias, Shaw
 
 
 class Names(NamedTuple):
-    """What the letters of an attention are called where it stands."""
+    """The names of an attention's letters where it stands."""
 
     query: str = "q"
     key: str = "k"

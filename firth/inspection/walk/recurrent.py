@@ -65,7 +65,7 @@ class _Ran:
 
 
 def cell_equation(given: CellCall) -> str:
-    """How the state of the cell follows from its gates, the outermost last."""
+    """The equations from the gates to the state of the cell, the outermost last."""
     with torch.no_grad():
         ran = _Ran(given, given.x_1Ti[0, :1], given.first)
     return ",  ".join(ran.equation(name) for name in reversed(given.cell.state))

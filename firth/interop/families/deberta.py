@@ -42,7 +42,7 @@ def read(config: ForeignConfig) -> TransformerEncoderConfig:
 
 
 def read_shape(config: ForeignConfig, own: Mapping[str, Any]) -> TransformerEncoderConfig:
-    """What all versions have; `own` are the settings of [model] that differ."""
+    """The settings of all versions; `own` are the settings of [model] that differ."""
     for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "pooler_dropout", "cls_dropout"):
         config.take(key)
     config.same("relative_attention", True, default=False)

@@ -31,7 +31,7 @@ _NORMS = {
 
 
 def _read_sizes(config: ForeignConfig, context: int) -> dict[str, Any]:
-    """What all three share."""
+    """The sizes that all three versions share."""
     config.expect("hidden_activation", _GELU)
     config.expect("hidden_act", _GELU, "gelu")  # "gelu" always meant the approximation
     config.expect("attention_bias", False)

@@ -1,4 +1,4 @@
-"""What LLaMA, Mistral, Qwen and Gemma share: the names of their weights, and the sizes in their config.json.
+"""The common part of LLaMA, Mistral, Qwen and Gemma: the names of their weights, and the sizes in their config.json.
 
 All have rotary positions, RMSNorm, gated feed-forward networks and grouped-query attention. Hugging Face's rotary pairs are
 halves, as ours are, so no row is permuted.

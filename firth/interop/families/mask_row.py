@@ -55,7 +55,7 @@ def _last(name: str, tensor: Tensor) -> Tensor:
 
 
 def rows(tokenizer: Tokenizer) -> int:
-    """Of the embedding of an exported model."""
+    """The number of rows of an exported model's embedding."""
     return tokenizer.vocab + (tokenizer.mask is None)
 
 

@@ -102,7 +102,7 @@ def _pattern(config: ForeignConfig, depth: int) -> str:
 
 
 def _bases(config: ForeignConfig) -> tuple[float, float]:
-    """Of the wavelengths, in layers that attend to the whole text and to a window."""
+    """The bases of the wavelengths, in layers that attend to the whole text and to a window."""
     config.expect("rope_scaling", None)
     old = config.number("global_rope_theta", 160_000.0), config.number("local_rope_theta", 10_000.0)
     tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")

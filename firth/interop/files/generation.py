@@ -41,7 +41,8 @@ def decoder_tokens(table: Mapping[str, Any]) -> DecoderTokens:
 
 
 def written_tokens(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What the decoder begins with, as generation_config.json has it; without a target language, as far as it is known."""
+    """The tokens with which the decoder begins, as generation_config.json has them; without a target language, as far as it is
+    known."""
     languages = tokenizer.languages
     if languages is not None and languages.target is None:
         tokens = tokenizer.decoder_without_language

@@ -55,7 +55,7 @@ def is_gguf(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Values:
-    """Where the values of a tensor are in the file."""
+    """The place of a tensor's values in the file."""
 
     kind: Any  # gguf.GGMLQuantizationType
     shape: tuple[int, ...]

@@ -155,7 +155,7 @@ class _Read:
 
 
 def pre_tokenizer(pre: str) -> Any:
-    """How a byte-level tokenizer splits a text into words, and spells their bytes."""
+    """The part of a byte-level tokenizer that splits a text into words and spells their bytes."""
     pattern = PATTERNS[pre]
     if pattern is None:
         return pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -284,7 +284,7 @@ def _described(pre: str) -> dict[str, Any]:
 
 
 def _steps(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the pre-tokenizer does, without what makes no difference to the ids."""
+    """The steps of the pre-tokenizer, but for those that make no difference to the ids."""
     steps = []
     for part in _parts(table["pre_tokenizer"], "pretokenizers"):
         digits = part["type"] == "Digits" and part.get("individual_digits")

@@ -24,7 +24,8 @@ _SHOWN = 4  # names in a message
 
 @dataclass(frozen=True)
 class Conversion:
-    """How values correspond. The second argument is the [model] of a recipe, whose widths may be needed."""
+    """Two functions that convert a value in both directions. The second argument is the [model] of a recipe, whose widths may be
+    needed."""
 
     to_ours: Callable[[Sequence[Tensor], Any], Tensor]
     to_theirs: Callable[[Tensor, Any], Sequence[Tensor]]

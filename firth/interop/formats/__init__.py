@@ -1,1 +1,1 @@
-"""What firth reads and writes for other tools, one file per format."""
+"""The formats of other tools that firth reads and writes, one file per format."""

@@ -108,7 +108,7 @@ def _package() -> Any:
 
 
 def _common(specs: Any, model: Any) -> dict[str, Any]:
-    """What their encoders and decoders take alike."""
+    """The arguments that their encoders and decoders share."""
     table: dict[str, Any] = {
         "pre_norm": model.norm.placement == "pre",
         "activation": specs.common_spec.Activation[_ACTIVATIONS[model.feedforward.activation]],

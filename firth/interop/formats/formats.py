@@ -1,4 +1,4 @@
-"""What `firth export --format` can write. One file per format, each with a function that writes a run into an empty folder, or
+"""The formats of `firth export --format`. One file per format, each with a function that writes a run into an empty folder, or
 raises a ConfigError with the reason why that format cannot express the run. `FORMATS` is the only list of them.
 
 A format's package is imported inside its function, never at the top of its file."""

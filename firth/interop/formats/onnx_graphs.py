@@ -1,4 +1,4 @@
-"""Which ONNX graphs a network becomes, and what goes in and comes out of each.
+"""The ONNX graphs of a network, with their inputs and outputs.
 
     language model    input_ids_BT → logits_BTV
                       input_ids_BT, past.{n}.key_BGPD, past.{n}.value_BGPD → logits_BTV, present.{n}.key, present.{n}.value

@@ -1,4 +1,4 @@
-"""What a folder of exported weights has beside them where its format does not say: the tokenizer, the model card, and
+"""The files beside exported weights whose format does not say more: the tokenizer, the model card, and
 firth_config.json."""
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def _first_that_can(call: Call) -> ModuleType:
 
 
 def _first_that_never_waits(call: Call) -> ModuleType:
-    """Of the kernels that do not ask the GPU for a number, such as the blocks that a mask leaves: a recorded step cannot wait."""
+    """The first kernel that does not ask the GPU for a number, such as the blocks that a mask leaves: a recorded step cannot
+    wait."""
     for kernel in (few_queries, sdpa):
         if kernel.why_not(call) is None:
             return kernel

@@ -92,7 +92,7 @@ class Call:
 
     @property
     def mask_key(self) -> MaskKey | None:
-        """What the mask's spans depend on, if they can be cached: the mask, its contents, the queries' start, and the shape."""
+        """The key of the mask's spans, if they can be cached: the mask, its contents, the queries' start, and the shape."""
         if torch.compiler.is_compiling():  # compiled code needs no cache
             return None
         return self._once("mask_key", self._mask_key)

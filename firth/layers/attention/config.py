@@ -53,7 +53,7 @@ class AttentionConfig(SubTable):
         return self.head_width or width // self.heads
 
     def in_layer(self, layer: int) -> MixerKind:
-        """What attends in this layer."""
+        """The kind of this layer."""
         return "softmax"
 
 

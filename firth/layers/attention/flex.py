@@ -70,7 +70,8 @@ def _compiled() -> Any:
 
 
 def _start_B(call: Call) -> Tensor | None:
-    """Where each row's queries start, as a tensor: an integer would be a constant, and every new one a new compilation."""
+    """The position of each row's first query, as a tensor: an integer would be a constant, and every new one a new
+    compilation."""
     return None if call.starts_at_zero else call.position_BQ()[:, 0].expand(call.q_BHQD.shape[0])
 
 

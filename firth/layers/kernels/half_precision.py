@@ -95,7 +95,7 @@ class _BufferedPass(torch.autograd.Function):
 
 
 def _power(gradients: Sequence[Tensor]) -> Tensor:
-    """Of two, so that nothing is rounded. It stays on the device, which nobody waits for."""
+    """A power of two, so that nothing is rounded. It stays on the device, which nobody waits for."""
     largest = [torch.linalg.vector_norm(gradient.detach(), torch.inf, dtype=torch.float32) for gradient in gradients]
     return (_SCALED - torch.stack(largest).amax(0, keepdim=True).log2_().floor_()).clamp_(-100.0, 100.0)
 

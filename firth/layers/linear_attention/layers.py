@@ -60,7 +60,7 @@ class LinearAttend(Tapped):
 
 
 class _Linear(TokenMixer):
-    """What the three layers share."""
+    """The common part of the three layers."""
 
     features: FeatureMap
 
@@ -68,7 +68,7 @@ class _Linear(TokenMixer):
         return LinearState()
 
     def state_numbers(self) -> int:
-        """Of S and z, for one text."""
+        """The size of S and z, for one text."""
         return self.heads * self.features.width(self.key_width) * (self.head_width + self.attend.normalised)
 
     def __init__(self, config: BlockConfig, key_width: int, normalised: bool = True) -> None:
@@ -77,7 +77,7 @@ class _Linear(TokenMixer):
         self.attend = LinearAttend(self.features, normalised)
 
     def parts_of(self, weight: Tensor, *values: str) -> list[WeightGroup]:
-        """Of the matrix whose rows are W^Q, W^K and further matrices as wide as the values."""
+        """The parts of a matrix whose rows are W^Q, W^K and further matrices as wide as the values."""
         keys = [WeightGroup(name, (self.key_width, weight.shape[1]), self.heads) for name in ("query", "key")]
         return keys + [WeightGroup(name, (self.head_width, weight.shape[1]), self.heads) for name in values]
 

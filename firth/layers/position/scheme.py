@@ -1,4 +1,4 @@
-"""What a position scheme is: where it acts in a Transformer, its parameters, and the settings it understands.
+"""The base of position schemes: where it acts in a Transformer, its parameters, and the settings it understands.
 
 A scheme acts in one or more of three places, each a method that does nothing unless the scheme defines it:
 
@@ -158,7 +158,7 @@ class PositionScheme(Idea, nn.Module):
 
     @property
     def end(self) -> int | None:
-        """How many positions there are; None: they have no end."""
+        """The number of positions; None: they have no end."""
         return None
 
     def embed(self, x_BTd: Tensor, start: int | Tensor, before_B: Tensor | None = None) -> Tensor:

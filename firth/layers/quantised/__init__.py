@@ -80,7 +80,7 @@ class QuantisedLinear(Direct):
         return self.matrix
 
     def bytes(self) -> int:
-        """Of the weights with their scales, and of the bias."""
+        """The bytes of the weights with their scales, and of the bias."""
         kept = [*self.buffers(), *self.parameters()]
         return sum(tensor.numel() * tensor.element_size() for tensor in kept)
 

@@ -1,4 +1,4 @@
-"""What a recurrent cell is: gates, a state, the equation of one step, and, where there is one, a fast path for a whole text.
+"""The base of recurrent cells: gates, a state, the equation of one step, and, where there is one, a fast path for a whole text.
 
 Letters: B batch, T time, i input width, d width, g gates × d, D directions.
 """
@@ -131,7 +131,7 @@ class Cell(Idea, nn.Module, ABC):
     def fused(
         self, x_BTi: Tensor, state_DBd: State, length_B: Tensor | None = None, weights: Sequence[Weights] | None = None
     ) -> tuple[Tensor, State]:
-        """What `stepwise` computes, faster."""
+        """The same as `stepwise`, faster."""
         raise NotImplementedError(self.why_not_fused())
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""What `/metrics` counts, for Prometheus: requests, latency, tokens, queues and slots."""
+"""The counters of `/metrics`, for Prometheus: requests, latency, tokens, queues and slots."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class ChatPrompt:
 async def prompt(
     service: Service, model: ServedModel, messages: Sequence[ChatMessage], offer: Offer, tokens: int, param: str
 ) -> ChatPrompt:
-    """What an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is refused;
-    `param` is the parameter with the conversation. In a thread, because a chat template runs in another process."""
+    """The prompt that an answer of at most `tokens` tokens continues. Where `run.chat` would leave out the oldest rounds, it is
+    refused; `param` is the parameter with the conversation. In a thread, because a chat template runs in another process."""
 
     def check_length(length: int) -> None:
         context = model.context

@@ -84,7 +84,8 @@ else:
 
 
 class Sampling(_Settings):
-    """How tokens are drawn. Settings that are None come from the run's [decoding]; without `seed`, a random one is used."""
+    """The settings by which tokens are drawn. Those that are None come from the run's [decoding]; without `seed`, a random one is
+    used."""
 
     stream: StrictBool = False
 
@@ -122,7 +123,7 @@ class ResponseFormat(BaseModel):
 
 
 class Generation(Sampling):
-    """How one or more texts are written."""
+    """The settings by which one or more texts are written."""
 
     response_format: ResponseFormat = Field(default_factory=ResponseFormat)
     stop: Texts | None = None

@@ -1,4 +1,4 @@
-"""What the routes share: the models, the limits, the way from the engines to the loop, the counters."""
+"""The parts that the routes share: the models, the limits, the way from the engines to the loop, the counters."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Service:
     dispatcher: Dispatcher = field(default_factory=Dispatcher)
 
     def decoding(self, model: ServedModel, body: Generation, tokens: int, name: str) -> tuple[DecodingConfig, tuple[str, ...]]:
-        """How a text of at most `tokens` tokens is written, and the strings that end it. `name`: the parameter of `tokens`."""
+        """The settings for a text of at most `tokens` tokens, and the strings that end it. `name`: the parameter of `tokens`."""
         if tokens > self.limits.tokens:
             raise wrong(name, f'"{name}" is {tokens:,}; the limit of this server is {self.limits.tokens:,}. Ask for fewer.')
         run = model.language

@@ -90,7 +90,7 @@ def default_processes(models: Models, *, on_gpu: bool) -> int:
 
 
 def _front_models(models: Models, folder: Path, processes: int) -> list[list[FrontModel]]:
-    """Of each front."""
+    """The models of each front."""
     key, fronts = secrets.token_bytes(32), list[list[FrontModel]]()
     for number, model in enumerate(models):
         doors: list[EngineDoor] | list[None] = [None] * processes

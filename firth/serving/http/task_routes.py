@@ -48,7 +48,7 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
 
 
 async def each_text(ability: Ability, service: Service, body: InputBody, request: Request) -> Response:
-    """What the method of the ability returns for each text of a list."""
+    """The results of an ability's method for each text of a list."""
     model = service.models.get(body.model)
     run, texts = model.for_worker.expect(ability), texts_of(body.input, "input", service.limits)
     method = getattr(run, ability.method)

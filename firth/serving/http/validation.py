@@ -1,4 +1,4 @@
-"""What is wrong with a body, in one sentence with the parameter's name; and the checks that need a model."""
+"""Messages about a wrong body, in one sentence with the parameter's name; and the checks that need a model."""
 
 from __future__ import annotations
 

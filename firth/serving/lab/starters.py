@@ -40,7 +40,7 @@ class Starter(Protocol):
     def about(self) -> str: ...  # what it makes in a few words, after "Train"
 
     def training(self, folder: Path) -> TrainingKind:
-        """What the workshop is to train; a table that it reads is written to `folder`."""
+        """The task of the workshop; a table that it reads is written to `folder`."""
 
     def command(self) -> str:
         """The command that trains the same."""

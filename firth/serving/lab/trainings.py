@@ -1,4 +1,4 @@
-"""What the workshop trains: a run or word vectors.
+"""The trainings of the workshop: a run or word vectors.
 
 A training says which verb of firth makes it, and reads from its log how far it is. The log of either is lines with the keys
 step, tokens, seconds and loss.

@@ -93,7 +93,7 @@ def rounded(value: Tensor, digits: int) -> list[list[float]]:
 
 
 def scale_of(value: Tensor) -> float:
-    """What the strongest colour stands for: nearly the largest number, so that one outlier does not hide all others."""
+    """The number that the strongest colour stands for: nearly the largest, so that one outlier does not hide all others."""
     if not value.numel():
         return 1.0
     size = value.detach().double().abs().flatten()

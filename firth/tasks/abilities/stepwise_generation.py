@@ -138,7 +138,7 @@ def _refuse_strange(model: LanguageRun, written: Sequence[int]) -> None:
 
 
 def _refuse_alone(config: DecodingConfig) -> None:
-    """What such a filter has kept of a text cannot be told from its tokens."""
+    """Refuse filters whose memory of a text cannot be told from its tokens."""
     if names := config.alone_settings():
         raise ConfigError(f"{names[0]} cannot be used step by step. Remove it.")
 

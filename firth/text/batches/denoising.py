@@ -60,7 +60,7 @@ class Noise:
     rotate: bool = False
 
     def counts(self, tokens: int) -> tuple[int, int, int]:
-        """How many tokens of a window are covered by spans, masked and deleted."""
+        """The numbers of tokens of a window that are covered by spans, masked and deleted."""
         counts, left = [], tokens - 1
         for share in (self.infill, self.mask, self.delete):
             counts.append(min(max(1, round(share * tokens)) if share else 0, left))

@@ -36,5 +36,5 @@ def concatenated(texts: Sequence[Ids]) -> tuple[Ids, Ints]:
 
 
 def starts_of(lengths: Iterable[int]) -> Ints:
-    """Where each of N consecutive texts begins, and where the last one ends: N + 1 numbers."""
+    """The beginnings of N consecutive texts and the end of the last: N + 1 numbers."""
     return np.cumsum([0, *lengths], dtype=np.int64)

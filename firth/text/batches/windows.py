@@ -72,7 +72,7 @@ class _Shuffled:
         return batch
 
     def _starts(self, first: int, count: int) -> NDArray[np.int64]:
-        """Where `count` windows begin, from number `first` on; windows are numbered through all epochs."""
+        """The beginnings of `count` windows, from number `first` on; windows are numbered through all epochs."""
         drawn = np.arange(first, first + count, dtype=np.uint64)
         epoch, index = np.divmod(drawn, np.uint64(self._count))
         offset = keys(self._seed, epoch, _OFFSET) % np.uint64(self._context)

@@ -131,7 +131,7 @@ def _of_generated(name: str, drawn: scenes.Scenes | digits.Digits) -> _Part:
 
 
 def _fingerprint(parts: dict[str, scenes.Scenes | digits.Digits]) -> str:
-    """Of what scenes are drawn from: drawing them would take longer than anything else that needs no pixels."""
+    """A hash of all that the scenes are drawn from: drawing them would take longer than anything else that needs no pixels."""
     train = parts["train"]
     if isinstance(train, scenes.Scenes):
         return sha256_of_texts([train.captions, [f"{shape.x!r} {shape.y!r} {shape.radius!r}" for shape in train.shapes]])

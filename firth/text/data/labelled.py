@@ -139,7 +139,7 @@ def read_texts(path: Path, data: LabelledConfig) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the text and the label are in the files of a set."""
+    """The places of text and label in the files of a set."""
 
     columns: tuple[Column, Column]
     header: tuple[str, ...] | None

@@ -104,7 +104,7 @@ def encode_source(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
 
 
 def encode_target(text: str, tokenizer: Tokenizer, data: PairsConfig) -> Ids:
-    """What the decoder writes for a line of text, <eos> last."""
+    """The tokens that the decoder writes for a line of text, <eos> last."""
     return ended(sentence(text, data), tokenizer, target=True)
 
 

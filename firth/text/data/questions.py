@@ -170,7 +170,7 @@ def _windows(one: Question, tokenizer: Tokenizer, context: Ids, spans: list[Span
 
 
 def _separators(tokenizer: Tokenizer) -> tuple[Ids, Ids, Ids]:
-    """What stands before the question, between question and context, and after the context: one token."""
+    """The token before the question, that between question and context, and that after the context."""
     if tokenizer.between and len(tokenizer.end) == 1:
         parts = (tokenizer.begin, tokenizer.between, tokenizer.end)
         return tuple(np.array(part, tokenizer.dtype) for part in parts)  # type: ignore[return-value]  # three of them
@@ -184,7 +184,7 @@ def _separators(tokenizer: Tokenizer) -> tuple[Ids, Ids, Ids]:
 
 
 def _begins(tokens: int, room: int) -> list[int]:
-    """Where windows of `room` tokens begin: half a window apart; the last one ends with the text."""
+    """The beginnings of windows of `room` tokens: half a window apart; the last one ends with the text."""
     last = max(0, tokens - room)
     return [*range(0, last, max(1, room // 2)), last]
 

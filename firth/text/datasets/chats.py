@@ -66,7 +66,7 @@ class ChatExample(NamedTuple):
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked of a text, so that it can be asked of another one."""
+    """A question about a text that can be asked about another one, too."""
 
     skill: str
     answer: Callable[[ChatExample], str]

@@ -54,7 +54,7 @@ def parts(entry: DataSet, progress: Progress = silent) -> dict[str, Path]:
 
 
 def state(entry: DataSet) -> State:
-    """Where the set is, judged by names and sizes; nothing is read, written or downloaded."""
+    """The state of the set on disk, judged by names and sizes; nothing is read, written or downloaded."""
     if not entry.files:
         return "made"
     with contextlib.suppress(DataError):

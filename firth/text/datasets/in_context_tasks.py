@@ -84,7 +84,7 @@ class SwapPrompts:
         return SwapBatch(token_BT[:, :-1].copy(), target_BT[:, 1:].copy())
 
     def _answers(self) -> NDArray[np.bool_]:
-        """Which tokens of a prompt belong to an answer."""
+        """True for the tokens of a prompt that belong to an answer."""
         _, examples, length = self.word_BEL.shape
         token = np.arange(2 * length + 2)
         return np.tile((length < token) & (token <= 2 * length), examples)

@@ -198,7 +198,7 @@ def _comparison(draw: random.Random) -> tuple[str, int]:
 
 
 def _but(draw: random.Random) -> tuple[str, int]:
-    """What comes after "but" decides."""
+    """The part after "but" decides."""
     good, (one, other) = draw.randrange(2), draw.sample(_THINGS, 2)
     first, last = draw.choice(_ADJECTIVES[1 - good]), draw.choice(_ADJECTIVES[good])
     frames = (f"the {one} is {first} but the {other} is {last}", f"{first} at first but {last} in the end", f"{first} but {last}")

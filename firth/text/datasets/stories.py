@@ -26,7 +26,7 @@ _WORDS = {"train": TRAIN, "valid": HELD_OUT, "test": HELD_OUT}
 
 @dataclass(frozen=True)
 class _Topic:
-    """What a sentence may tell about a person; and for each slot, the questions that it answers."""
+    """A sentence about a person, with the questions that each of its slots answers."""
 
     sentences: Sequence[str]
     questions: Mapping[str, Sequence[str]]

@@ -147,7 +147,7 @@ def find(
 
 
 def origins_of_readers(paths: Iterable[str], format: Format) -> set[Origin]:
-    """Where the readers of these files and folders come from, those that firth does not ship."""
+    """The origins of the readers of these files and folders, of those that firth does not ship."""
     if all(READERS.origin(kind) is None for kind in READERS.kinds):
         return set()
     files = (one for path in paths for one in (find(path, format).files if _is_several(path) else [Path(path)]))
@@ -281,7 +281,7 @@ class Scanning:
 
 
 def _occurrences(text: str) -> NDArray[np.int64]:
-    """How often each code point occurs."""
+    """The number of times that each code point occurs."""
     if not text.isascii():
         return np.bincount(np.frombuffer(text.encode("utf-32-le"), np.uint32))
     pairs = np.frombuffer(text.encode() + b"\0" * (len(text) % 2), np.uint16)  # two characters at a time: half the work
@@ -304,7 +304,7 @@ def part(pieces: Iterator[Piece], start: int, stop: int) -> Iterator[Piece]:
 
 
 def _scan_path(corpus: Corpus) -> Path | None:
-    """Where the scan of exactly these files is cached; None if it could not be trusted later."""
+    """The file in which the scan of exactly these files is cached; None if it could not be trusted later."""
     if not corpus.files:
         return None
     states = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in corpus.files]

@@ -17,7 +17,7 @@ def is_url(path: str) -> bool:
 
 
 class RemoteFile(_Path):  # type: ignore[misc]
-    """What the readers need of a Path."""
+    """A remote file, with all that readers need of a Path."""
 
     def __init__(self, *parts: str) -> None:
         if _Path.__init__ is not object.__init__:  # since Python 3.12

@@ -78,7 +78,8 @@ class ImportedCodec:
         return self._spell_bytes(ids) if self._joins else self._spell_in_context(ids)
 
     def _spell_bytes(self, ids: Iterable[int]) -> Iterator[str]:
-        """Where a text is the bytes of its tokens, only a character that is divided among tokens needs those before it."""
+        """For tokenizers whose texts are the bytes of their tokens: only a character that is divided among tokens needs those
+        before it."""
         held: list[int] = []
         for id in ids:
             held.append(id)

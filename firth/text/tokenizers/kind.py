@@ -41,7 +41,7 @@ class Codec(Protocol):
 
 @dataclass(frozen=True)
 class TrainingText:
-    """What a vocabulary is learned from."""
+    """The text that a vocabulary is learned from."""
 
     pieces: Iterable[Piece]
     documents: int

@@ -67,7 +67,7 @@ class Languages:
         return ((), (eos,)) if self.starts else ((token,), (eos,))
 
     def decoder(self, tokens: DecoderTokens) -> DecoderTokens:
-        """What the decoder begins with to write the target language."""
+        """The tokens with which the decoder begins to write the target language."""
         token = self._target_token()
         return tokens._replace(start=token, first=None) if self.starts else tokens._replace(first=token)
 

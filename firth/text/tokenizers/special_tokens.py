@@ -23,7 +23,7 @@ DECODER = "firth_decoder"  # the key of DecoderTokens in tokenizer_config.json
 
 
 class DecoderTokens(NamedTuple):
-    """What the decoder of an encoder–decoder begins with and never writes."""
+    """The tokens with which the decoder of an encoder–decoder begins, and those that it never writes."""
 
     start: int  # its first input
     first: int | None = None  # the token that every generated text is made to begin with

@@ -1,4 +1,4 @@
-"""Which tokens of a subword tokenizer form a word. Letters: B rows, T tokens, V vocabulary."""
+"""The tokens of a subword tokenizer that form a word. Letters: B rows, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def words_of(pieces: Sequence[str], *, merged: bool = True) -> tuple[list[str], 
 
 
 class WordStarts:
-    """Where words begin, for many tokens at once. Whether a word begins between two tokens depends on the last character of one
-    and the first of the other, which fall into a few classes: a table over pairs of classes is computed once.
+    """The beginnings of words, for many tokens at once. Whether a word begins between two tokens depends on the last character of
+    one and the first of the other, which fall into a few classes: a table over pairs of classes is computed once.
 
     It agrees with `words_of`, except that bytes that are no text by themselves count as letters here. With a word tokenizer
     every token begins a word."""

@@ -102,7 +102,7 @@ class WordPieces:
         return [word for word, encoding in zip(words, encodings, strict=True) if self.unknown in encoding.ids]
 
     def spelling(self, special: Collection[int]) -> Spelling:
-        """Of one line: a word after a newline has no space before it."""
+        """The spelling within one line: a word after a newline has no space before it."""
         tokens = ["" if id in special or name == "\n" else self.token(id) for id, name in enumerate(self._name_of)]
         spelled = tuple(token.encode() for token in tokens)
         return Spelling(spelled, spelled_by(spelled), drops_space=True)

@@ -103,7 +103,7 @@ class Words:
         return sorted(word for word in set(self._read(text)) if word not in self._id_of)
 
     def spelling(self, special: Collection[int]) -> Spelling:
-        """Of one line, as <eos> is its end. With the space behind them, no word is the beginning of another."""
+        """The spelling within one line, as <eos> is its end. With the space behind them, no word is the beginning of another."""
         words = ["" if id in special else f"{word} " for id, word in enumerate(self._word_of)]
         texts = "|".join(quoted(word) for word in words if word)
         return Spelling(tuple(word.encode() for word in words), f"({texts})*", suffix=" ")

@@ -43,7 +43,7 @@ class Hot(NamedTuple):
 
 
 def hot_row_count(config: VectorsConfig, V: int) -> int:
-    """How many of the V rows are hot."""
+    """The number of hot rows among the V."""
     return min(NUMBERS // config.dim, V // (SHARE * config.workers)) if config.workers > 1 else 0
 
 

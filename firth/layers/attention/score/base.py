@@ -20,14 +20,15 @@ Shape = tuple[int, ...]
 
 
 class Score(ABC):
-    """What attend() computes with: `reduced` does everything that concerns q or k alone, `between` compares the results."""
+    """The function of q and k that attend() computes: `reduced` does everything that concerns q or k alone, `between` compares
+    the results."""
 
     @abstractmethod
     def between(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
         """a(q, k) for all pairs: B,G,J,Q,K. The keys may also differ by query: B,G,J,Q,K,D."""
 
     def explained(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
-        """What `between` computes, in the operations that pictures show."""
+        """The same as `between`, in the operations that pictures show."""
         return self.between(q_BGJQD, k_BGJKD)
 
     def default_scale(self, width: int) -> float:
@@ -94,7 +95,7 @@ class ScoreLayer(Idea, ABC):
 
     @abstractmethod
     def score(self, attend: Any) -> Score:
-        """What the kernels receive. `attend.reduced` says whether q and k arrive reduced."""
+        """The Score for the kernels. `attend.reduced` says whether q and k arrive reduced."""
 
     # For the playground, which calls attend() without a layer:
 

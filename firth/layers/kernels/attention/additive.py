@@ -26,7 +26,7 @@ from firth.layers.kernels.attention.operation import differentiable
 
 
 class AdditiveTiles(NamedTuple):
-    """How the work is divided. Integers only, because they pass through the operator as a list.
+    """The sizes into which the work is divided. Integers only, because they pass through the operator as a list.
 
     A tile's axis is split in two: x1 lies across threads, x2 in the registers of each. Forward, m1·n1 must be 32 · warps;
     backward, where S is the side that streams by and R the side that stays, s1·r1·a2 must be 32 · backward_warps."""

@@ -1,4 +1,4 @@
-"""How the tensors of a kernel lie in memory."""
+"""The places of a kernel's tensors in memory."""
 
 from __future__ import annotations
 

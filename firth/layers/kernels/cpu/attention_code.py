@@ -11,7 +11,7 @@ from firth.layers.kernels.cpu.code import INT, LONG, Code, Value
 
 
 class Heads(NamedTuple):
-    """Where the numbers of a head are."""
+    """The addresses of a head's numbers."""
 
     first: Value
     row: Value

@@ -38,7 +38,7 @@ _WIDTHS = 16  # a head's width is a multiple of these
 
 
 def why_not(q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: Any) -> str | None:
-    """Of a causal attention with dot products, of which the caller has made sure."""
+    """The reason why it cannot run, or None. The caller has made sure that the attention is causal, with dot products."""
     if type(past) is not KeyValue and type(past) is not FixedKeyValue:
         return "keys and values are not cached as they are"
     if q_BHTD.shape[2] != 1 or not q_BHTD.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling():

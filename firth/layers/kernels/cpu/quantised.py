@@ -71,7 +71,7 @@ def why_not_int4(rows: int, columns: int, group: int) -> str | None:
 
 
 def in_kernel_order(q_nd: Tensor, scale_nc: Tensor, m_nc: Tensor) -> tuple[Tensor, Tensor]:
-    """What the kernel takes: W, two numbers per byte, and s and m side by side, as c,n,2. Its equation is ours, s (q − 8) + m."""
+    """W as the kernel takes it: two numbers per byte, and s and m side by side, as c,n,2. Its equation is ours, s (q − 8) + m."""
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q_nd.to(torch.int32), 1)
     return packed, torch.stack((scale_nc.T, m_nc.T), dim=-1).contiguous()
 

@@ -57,7 +57,7 @@ _WIDEST_HEAD = 256
 
 
 class RowBlockShape(NamedTuple):
-    """What the code depends on."""
+    """The sizes for which the code is written."""
 
     head_width: int
     rms: bool
@@ -121,7 +121,7 @@ _UNTAKEN = (0,) * len(COUNTERS)
 
 
 def why_not(x_BTd: Tensor, allowed: mask.Mask, position: Any, past: Any) -> str | None:
-    """What is wrong with the step, whatever the block."""
+    """The reason why no block can compute this step, or None."""
     if type(past) is not FixedKeyValue and (type(past) is not KeyValue or past.store is None):
         return "no keys and values are cached as they are"
     if x_BTd.dtype != torch.float32 or torch.is_grad_enabled() or torch.compiler.is_compiling():

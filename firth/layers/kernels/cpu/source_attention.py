@@ -32,7 +32,7 @@ _WIDEST = 256
 
 
 def why_not(x_BTd: Tensor, k_AGSD: Tensor, v_AGSD: Tensor) -> str | None:
-    """Of queries made from x, and dot products, of which the caller has made sure."""
+    """The reason why it cannot run, or None. The caller has made sure that queries are made from x, with dot products."""
     if x_BTd.shape[1] != 1 or not x_BTd.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return "it is for one query per row on a CPU, without gradients"
     if any(x.dtype != torch.float32 or x.stride(-1) != 1 for x in (x_BTd, k_AGSD, v_AGSD)) or torch.is_autocast_enabled("cpu"):

@@ -34,7 +34,7 @@ def barrier() -> int:
 
 
 def bits(number: float) -> int:
-    """Of a float32 number."""
+    """The bits of a float32 number."""
     pattern: int = struct.unpack("<i", struct.pack("<f", number))[0]
     return pattern
 

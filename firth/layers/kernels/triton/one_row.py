@@ -51,7 +51,7 @@ def why_not(block: Any, x_BTd: Tensor, position: Any, past: Any) -> str | None:
 
 
 def plain(block: Any, x_BTd: Tensor, position: Any) -> str | None:
-    """What is wrong with the modules of a block that it knows: they may have been replaced."""
+    """The reason why a block that it knows cannot run, or None: its modules may have been replaced."""
     attention = block.attention
     if isinstance(position, Unprojected):
         return "positions are projected in every layer"

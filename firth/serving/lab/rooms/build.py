@@ -111,13 +111,13 @@ def stop(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 
 def progress_facts(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """How far the latest training is."""
+    """The progress of the latest training."""
     job = library.workshop.job
     return ViewResult({}, "" if job is None else _python(job), _facts(job, library))
 
 
 def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """How far the latest training is, with its curves."""
+    """The progress of the latest training, with its curves."""
     job = library.workshop.job
     lines = [] if job is None else job.lines
     if job is None or not lines:
@@ -132,7 +132,7 @@ def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 
 
 def _facts(job: StartedTraining | None, library: RunLibrary) -> dict[str, object]:
-    """What the page tells about a training. What it has made is from then on one of the lab's."""
+    """The facts that the page shows about a training. The run that it made is from then on one of the lab's."""
     if job is None:
         return {"name": None, "running": False}
     running, ready, lines = job.running, job.ready, job.lines  # in this order: one that has ended is ready

@@ -69,7 +69,7 @@ def stage(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 
 
 def cell(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """How one number of a matrix is computed."""
+    """The computation of one number of a matrix."""
     number, head = request.number("stage", int, 0, least=0), request.number("head", int, 0, least=0)
     with library.using(request.text("run"), progress) as run:
         one = _walked(request, run, progress).walk.stage(number)
