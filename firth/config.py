@@ -241,7 +241,7 @@ def _gathered(schema: Any, given: Mapping[str, Any], at: str) -> dict[str, Any]:
             continue
         short = value if isinstance(value, Mapping) else {options[0].short or "kind": value}
         table = {new: one for new, one in {**short, **outer}.items() if one is not None}
-        chosen = _matching_table(list(options), _with_kind(schema, name, table), _join(at, name))
+        chosen = _matching_table(list(options), _with_kind(schema, name, table), _join(at, name), _collection(hint))
         table = {new: one for new, one in table.items() if new in _fields(chosen) or not _means_nothing(options, new, one)}
         _expect_known(table, chosen, options, _join(at, name))
         result[name] = chosen(**table)
@@ -371,14 +371,25 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
     expect_numbers(at, value)
     tables = [option for option in options if dataclasses.is_dataclass(option)]
     if tables and isinstance(value, Mapping):
-        return build(_matching_table(tables, value, at), value, at, notice, options=tuple(tables))
+        return build(_matching_table(tables, value, at, _collection(hint)), value, at, notice, options=tuple(tables))
     for option in options:
         converted = _fit(option, value)
         if converted is not None:
             return converted
-    known = choices(hint)
-    hint_text = did_you_mean(value, map(str, known), listed=False) if known and isinstance(value, str) else ""
-    raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{hint_text}')
+    advice = _advice(value, choices(hint), _collection(hint))
+    raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{advice}')
+
+
+def _advice(given: Any, known: Iterable[Any], ideas: Ideas[Any] | None) -> str:
+    """The end of a message about a wrong choice."""
+    names = list(map(str, known))
+    if not names or not isinstance(given, str):
+        return ""
+    return did_you_mean(given, names, listed=False) if ideas is None else ideas.near(given)
+
+
+def _collection(hint: Any) -> Ideas[Any] | None:
+    return next(filter(None, map(ideas_of, _members(hint))), None)
 
 
 _NO_NUMBERS = (str, bool, type(None))
@@ -419,7 +430,7 @@ def _fit(option: Any, value: Any) -> Any:
     return value if type(value) is option else None
 
 
-def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any:
+def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str, ideas: Ideas[Any] | None = None) -> Any:
     """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
     discriminators = {name for table in tables for name, hint in _hints(table).items() if choices(hint)}
@@ -431,8 +442,8 @@ def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str) -> Any
         if name in value:
             if value[name] not in allowed:
                 shown = _shown(value[name])
-                near = did_you_mean(value[name], map(str, allowed), listed=False) if isinstance(value[name], str) else ""
-                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, allowed))}.{near}')
+                advice = _advice(value[name], allowed, ideas if name == "kind" else None)
+                raise ConfigError(f'"{_join(at, name)}" is {shown}; expected one of {", ".join(map(repr, allowed))}.{advice}')
             left = [table for table in left if value[name] in choices(_hints(table)[name])]
     if len(left) > 1 and "kind" in value and "family" in shared and "family" not in value:
         usual = _literal_default(left[0], "family")

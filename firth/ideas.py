@@ -120,7 +120,8 @@ class Ideas(Generic[T]):
         return self._of[kind]
 
     def near(self, kind: str) -> str:
-        return did_you_mean(kind, self.kinds, listed=False)
+        """The advice in a message about an unknown kind."""
+        return did_you_mean(kind, self.kinds, listed=False) or f" One of your own needs its file: give that to {_ASKING}."
 
     def origin(self, kind: str) -> Origin | None:
         """The source of an idea; None if firth ships it."""
