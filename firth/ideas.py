@@ -194,8 +194,10 @@ def use(file: str | Path) -> None:
     except Exception as error:
         raise ConfigError(f"{path.name} could not be run: {type(error).__name__}: {error}{_line(error, path)}") from error
     if not _join(module, origin):
-        bases = ", ".join(sorted(collection.base.__name__ for collection in _COLLECTIONS))
-        raise ConfigError(f"{path.name} defines no idea. Derive a class from one of: {bases}.")
+        raise ConfigError(
+            f"{path.name} defines no idea. Derive a class from the base of its sort, such as firth.layers.recurrent.Cell, and "
+            "give it a kind."
+        )
     _used[path] = origin
     os.environ[VARIABLE] = os.pathsep.join(str(one) for one in _used if isinstance(one, Path))
 
@@ -277,12 +279,29 @@ def _join(module: ModuleType, origin: Origin) -> int:
         for base in (value if inspect.isclass(value) else type(value)).__mro__:
             if home := vars(base).get("collected_in"):
                 importlib.import_module(home)
+    _expect_finished(module, origin)
     ideas = [(collection, idea) for collection in _COLLECTIONS for idea in collection.defined_in(module)]
-    for collection, idea in ideas:
-        collection.join(idea, origin)
-    for forget in changed:
-        forget()
+    try:
+        for collection, idea in ideas:
+            collection.join(idea, origin)
+    except ConfigError:
+        for collection in _COLLECTIONS:
+            collection.leave(origin)
+        raise
+    finally:
+        for forget in changed:
+            forget()
     return len(ideas)
+
+
+def _expect_finished(module: ModuleType, origin: Origin) -> None:
+    """Refuse a class with a kind that lacks something: it would be left out."""
+    for value in vars(module).values():
+        if inspect.isclass(value) and value.__module__ == module.__name__ and issubclass(value, Idea) and "kind" in vars(value):
+            if not isinstance(value.kind, str):
+                raise ConfigError(f"{origin.name}: the kind of {value.__name__} is {value.kind!r}; expected a string")
+            if missing := sorted(getattr(value, "__abstractmethods__", ())):
+                raise ConfigError(f"{origin.name}: {value.__name__} does not define {' and '.join(missing)}")
 
 
 def _line(error: BaseException, path: Path) -> str:

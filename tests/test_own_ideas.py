@@ -56,6 +56,7 @@ OWN: dict[str, tuple[ideas.Ideas[Any], str, Table]] = {
     "schedule": (SCHEDULES, "wsd", {"model": {"kind": "gru", "width": 16}, "training": {"schedule": "wsd"}}),
     "sampling": (FILTERS, "top_a", {"model": {"kind": "gru", "width": 16}, "decoding": {"top_a": 0.5}}),
 }
+CELL = "from firth.layers.recurrent import Cell\nclass Mine(Cell):\n    gates = ('candidate',)\n"
 OF_MODELS = ("score", "position", "mixer", "norm", "activation", "cell")
 
 
@@ -192,7 +193,12 @@ def test_a_file_that_is_used_again_replaces_its_ideas(tmp_path: Path, use: Any) 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("x = 1", r"mine\.py defines no idea\. Derive a class from one of: .*ScoreLayer"),
+        (
+            "",
+            r"mine\.py defines no idea\. Derive a class from the base of its sort, such as firth\.layers\.recurrent\.Cell, and",
+        ),
+        (f"{CELL}    kind = 'mine'\n", r"mine\.py: Mine does not define step$"),
+        (f"{CELL}    kind = 3\n    step = None\n", r"mine\.py: the kind of Mine is 3; expected a string"),
         ("import json\n\n1 / 0", r"could not be run: ZeroDivisionError: division by zero \(line 3\)"),
         (
             "from firth.layers.attention.score import DotLayer\nclass Mine(DotLayer):\n    kind = 'cosine'",
@@ -208,6 +214,15 @@ def test_a_file_without_a_new_idea_is_refused(source: str, message: str, tmp_pat
     assert not ideas.in_use()
     with pytest.raises(ConfigError, match=r"cannot read .*no\.py: No such file"):
         use(tmp_path / "no.py")
+
+
+def test_a_file_of_which_one_idea_is_refused_adds_none(tmp_path: Path, use: Any) -> None:
+    own = tmp_path / "mine.py"
+    taken = "class Taken(MGU):\n    kind = 'gru'\n"
+    own.write_text((FILES / "cell.py").read_text(encoding="utf-8") + taken, encoding="utf-8")
+    with pytest.raises(ConfigError, match='defines the recurrent cell "gru", which firth already has'):
+        use(own)
+    assert "mgu" not in CELLS
 
 
 def test_a_filter_leaves_as_it_came(use: Any) -> None:

@@ -1,4 +1,5 @@
 """All verbs. Their options follow from the ideas in use, so main() imports them after `--use`."""
+# ruff: noqa: F401
 
 from firth.cli import (
     align,
@@ -36,40 +37,3 @@ from firth.cli import (
     vectors,
     verify,
 )
-
-__all__ = [
-    "align",
-    "answer",
-    "caption",
-    "chat",
-    "classify",
-    "compare",
-    "complete",
-    "data",
-    "describe",
-    "dynamics",
-    "embed",
-    "evaluate",
-    "export",
-    "extrapolate",
-    "generate",
-    "import_",
-    "inspect",
-    "lab",
-    "playground",
-    "positions",
-    "recipes",
-    "results",
-    "score",
-    "search",
-    "senses",
-    "serve",
-    "tag",
-    "threshold",
-    "tokenize",
-    "tour",
-    "train",
-    "translate",
-    "vectors",
-    "verify",
-]
