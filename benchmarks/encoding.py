@@ -25,8 +25,8 @@ import numpy as np
 import tokenizers
 
 from firth.text.config import TokenizerConfig
-from firth.text.parallel import cores, in_order
 from firth.text.readers.pieces import Piece, batches, pieces_of_text, slices
+from firth.text.threads import cores, in_order
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 SLICE = 1 << 14  # characters given to `tokenizers` at a time

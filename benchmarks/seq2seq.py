@@ -48,7 +48,7 @@ from firth.models.seq2seq_config import RecurrentSeq2SeqConfig, Seq2SeqConfig, T
 from firth.tasks.translation import translation
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
-from firth.text.data.parallel import Parallel, prepare_parallel
+from firth.text.data.pairs import PairData, prepare_pairs
 from firth.training import loop
 from firth.training.config import TrainingConfig
 
@@ -80,7 +80,7 @@ def main() -> None:
         options.threads = 1
     torch.set_num_threads(options.threads)
     clock = time.process_time if options.cpu else time.perf_counter
-    data = prepare_parallel(
+    data = prepare_pairs(
         PairsConfig(name="multi30k", source="en", target="de", lower=True), TokenizerConfig(kind="bpe", vocab=VOCAB, joint=True)
     )
     assert data.test is not None
@@ -104,7 +104,7 @@ def main() -> None:
 # ---------------------------------------------------------------------------------------------- training
 
 
-def compare_training(kind: Kind, data: Parallel, peer: Peer | None, rounds: int, steps: int, clock: Clock) -> None:
+def compare_training(kind: Kind, data: PairData, peer: Peer | None, rounds: int, steps: int, clock: Clock) -> None:
     ours, theirs = [], []
     for _ in range(rounds):
         if peer is not None:
@@ -118,7 +118,7 @@ def compare_training(kind: Kind, data: Parallel, peer: Peer | None, rounds: int,
     print(f"{'':20}{note}\n", flush=True)
 
 
-def started(kind: Kind, data: Parallel, steps: int) -> tuple[loop.Training, TrainingConfig]:
+def started(kind: Kind, data: PairData, steps: int) -> tuple[loop.Training, TrainingConfig]:
     config = TrainingConfig(
         steps=steps,
         batch_tokens=BATCH,
@@ -156,7 +156,7 @@ def trained(
 # ---------------------------------------------------------------------------------------------- search
 
 
-def compare_search(kind: Kind, data: Parallel, peer: Peer | None, rounds: int, steps: int, folder: Path, clock: Clock) -> None:
+def compare_search(kind: Kind, data: PairData, peer: Peer | None, rounds: int, steps: int, folder: Path, clock: Clock) -> None:
     assert data.test is not None
     length = None if steps else round(float(data.test.target_length_N.mean()))
     model = searched_model(kind, data, steps, folder, clock).eval()
@@ -184,7 +184,7 @@ def compare_search(kind: Kind, data: Parallel, peer: Peer | None, rounds: int, s
     print(f"{'':20}{note}\n", flush=True)
 
 
-def searched_model(kind: Kind, data: Parallel, steps: int, folder: Path, clock: Clock) -> ConditionalDecoder:
+def searched_model(kind: Kind, data: PairData, steps: int, folder: Path, clock: Clock) -> ConditionalDecoder:
     weights = folder / f"firth-{kind}-{steps}.pt"
     if weights.exists():
         model = model_of(kind, data)
@@ -248,11 +248,11 @@ def in_order(pairs: Pairs, found: list[list[int]]) -> list[list[int]]:
     return [found[place] for place in np.argsort(longest_first(pairs), kind="stable")]
 
 
-def described(data: Parallel, found: list[list[int]]) -> str:
+def described(data: PairData, found: list[list[int]]) -> str:
     return f"BLEU {bleu(data, found):.1f}, {statistics.mean(map(len, found)):.1f} tokens a sentence"
 
 
-def bleu(data: Parallel, found: list[list[int]]) -> float:
+def bleu(data: PairData, found: list[list[int]]) -> float:
     import sacrebleu
 
     assert data.test is not None
@@ -270,7 +270,7 @@ class Peer:
     def __init__(self, python: str, folder: Path, threads: int, cpu: bool) -> None:
         self.python, self.data, self.given = python, folder / "text", ["--threads", str(threads), *["--cpu"] * cpu]
 
-    def write(self, data: Parallel) -> None:
+    def write(self, data: PairData) -> None:
         """The sentence pairs, one word for each token's id; those to translate longest first."""
         assert data.valid is not None
         assert data.test is not None
@@ -324,11 +324,11 @@ def config_of(kind: Kind) -> Seq2SeqConfig:
     )
 
 
-def model_of(kind: Kind, data: Parallel) -> ConditionalDecoder:
+def model_of(kind: Kind, data: PairData) -> ConditionalDecoder:
     return seq2seq(config_of(kind), data.source_tokenizer.vocab, data.tokenizer.vocab)
 
 
-def drawn(kind: Kind, data: Parallel) -> ConditionalDecoder:
+def drawn(kind: Kind, data: PairData) -> ConditionalDecoder:
     model = model_of(kind, data)
     initialise(model, torch.Generator().manual_seed(0))
     return model

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from firth.text.parallel import cores
+from firth.text.threads import cores
 
 GENSIM = """
 import sys; from gensim.models import Word2Vec

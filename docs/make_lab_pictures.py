@@ -5,7 +5,7 @@
 
 The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. Some rooms show
 runs that a tour does not have, in tour/runs: chat, trained as docs/chat.md says; sst2, made by `firth train sst2-average`;
-and captions and reader, which the buttons of the rooms Caption and Answer train.
+and captions and questions, which the buttons of the rooms Caption and Question answering train.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PICTURES = {
     "build": (_room("build", kind="transformer", width=64, depth=2), 1000),
     "classify": (_room("classify", run="sst2", text="a warm and funny film"), 640),
     "tag": (_room("tag", run="tags-lstm"), 760),
-    "answer": (_room("answer", run="reader"), 640),
+    "answer": (_room("answer", run="questions"), 640),
     "caption": (_room("caption", run="captions", number=3), 1180),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth"), 1000),

@@ -92,8 +92,8 @@ class Shelf:
         return self._run("tagger", tagger_table(write_tags(self.folder / "tags.conll"), steps=2, evaluate_every=0))
 
     @functools.cached_property
-    def reader(self) -> Path:
-        return self._run("reader", answer_table(write_questions(self.folder / "q.jsonl"), steps=2, evaluate_every=0))
+    def answers(self) -> Path:
+        return self._run("answers", answer_table(write_questions(self.folder / "q.jsonl"), steps=2, evaluate_every=0))
 
     @functools.cached_property
     def captioner(self) -> Path:
@@ -298,7 +298,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
     "align": {
         "{search} '1 2'": {**_SAVE, "--beam": ("--beam 1", "--beam 3")},
     },
-    "answer": {"{reader} 'Where does Anna live ?'": {"--context": ("--context 'Anna lives in Rome .'", "--context {roles}")}},
+    "answer": {"{answers} 'Where does Anna live ?'": {"--context": ("--context 'Anna lives in Rome .'", "--context {roles}")}},
     "caption": {
         "{captioner} {image}": {
             **_SAVE,
@@ -464,7 +464,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "{translator} '1 2' --what entropy": {"--part": ("--part cross", "--part encoder"), "--target": ("", "--target three")},
         "{translator} '1 2' --what predictions": {"--target": ("--target 'one two'", "--target three")},
         "{search} '1 2' --what states": {"--target": ("--target 'one two'", "--target three")},
-        "{reader} 'Where does Anna live ?'": {
+        "{answers} 'Where does Anna live ?'": {
             "--context": ("--context 'Anna lives in Rome .'", "--context 'Bert lives in Oslo .'")
         },
     },

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from firth.evaluation.inference import inference
 from firth.models import LanguageModel
-from firth.models.point_reader import PointReader
+from firth.models.point_regressor import PointRegressor
 from firth.progress import Progress, silent
 from firth.text.datasets.in_context_tasks import PointPrompts, SwapPrompts
 from firth.training.distributed import all_merged, mine
@@ -93,7 +93,7 @@ def answers(
 
 
 def errors(
-    model: PointReader, prompts: PointPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
+    model: PointRegressor, prompts: PointPrompts, *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> Errors:
     predicted = _in_batches(model, prompts, batch, progress, lambda first, last: _predicted(model, prompts, first, last, dtype))
     return _errors(prompts, np.concatenate(predicted))
@@ -155,7 +155,7 @@ def _answers(model: LanguageModel, prompts: SwapPrompts, first: int, last: int, 
     return np.asarray(right_BEL.all(2)), nats_BEL.astype(np.float64).mean(2)
 
 
-def _predicted(model: PointReader, prompts: PointPrompts, first: int, last: int, dtype: str) -> Floats:
+def _predicted(model: PointRegressor, prompts: PointPrompts, first: int, last: int, dtype: str) -> Floats:
     batch, device = prompts.batch(first, last), next(model.parameters()).device
     with precision(device, dtype):
         y_BE = model(torch.from_numpy(batch.x_BED).to(device), torch.from_numpy(batch.y_BE).to(device))

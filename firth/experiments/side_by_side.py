@@ -16,7 +16,7 @@ from pathlib import Path
 
 from firth.api import Recipe, Watcher
 from firth.api.training import train_into
-from firth.text.parallel import cores
+from firth.text.threads import cores
 
 _Report = tuple[str, int, int] | None  # what, done, total; None ends the reports
 

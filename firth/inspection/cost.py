@@ -78,7 +78,7 @@ def steps(layer: Layer, n: int) -> int:
         return 1
     if layer in get_args(LinearLayer):
         return max(1, -(-n // CHUNK)).bit_length()
-    return max(1, (n - 1).bit_length()) if CELLS[layer].parallel else n
+    return max(1, (n - 1).bit_length()) if CELLS[layer].scans else n
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:

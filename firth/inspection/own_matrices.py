@@ -1,4 +1,4 @@
-"""Matrices that a reader gives the playground: of projections, or the word vectors themselves.
+"""Matrices that you give the playground: of projections, or the word vectors themselves.
 
     X    T × d     the word vectors, one row per word
     W_q  H·D × d   q = W_q x                              Q  d × d   q = Q x, k = x: the score is k · Q q

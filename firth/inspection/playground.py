@@ -5,7 +5,7 @@
     masked   m_qk = s_qk, or −∞ where q may not attend to k
     weights  p_qk = exp m_qk / Σ_j exp m_qj           all zero if q may not attend to any key
     sums     o_q  = Σ_k p_qk v_k
-    output   y_q  = W_o [o_q of every head]           only with projections, which may be the reader's own: own_matrices.py
+    output   y_q  = W_o [o_q of every head]           only with projections, which may be your own: own_matrices.py
 
 All numbers come from the functions that attend() itself uses, in float64. Letters: H heads, Q queries, K keys, D dimension of a
 query or key, E dimension of a value, T words of a sentence, d = H·D.

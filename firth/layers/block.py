@@ -31,7 +31,7 @@ class Block(Direct):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.config, self.dropout = config, config.dropout
-        self.placement, self.parallel = config.norm.placement, config.feedforward.parallel
+        self.placement, self.parallel_residual = config.norm.placement, config.feedforward.parallel
         self.why_not_one_row, self.why_not_row_block = (
             unknown_setting(config, one_row.KNOWS),
             unknown_setting(config, row_block.KNOWS),
@@ -40,7 +40,7 @@ class Block(Direct):
         self.feedforward = FeedForward(config)
         before, around, cross = self.placement != "after", self.placement in ("sandwich", "after"), config.cross
         self.attention_norm = config.make_norm() if before else nn.Identity()
-        self.feedforward_norm = config.make_norm() if before and self.parallel is not True else nn.Identity()
+        self.feedforward_norm = config.make_norm() if before and self.parallel_residual is not True else nn.Identity()
         self.attention_post_norm = config.make_norm() if around else None
         self.feedforward_post_norm = config.make_norm() if around else None
         self.cross_post_norm = config.make_norm() if around and cross else None
@@ -65,10 +65,10 @@ class Block(Direct):
         if alone and (computed := row_block.run(self, x_BTd, allowed, position, past)) is not None:
             return computed
         match self.placement:
-            case "pre" if self.parallel:
+            case "pre" if self.parallel_residual:
                 n_BTd = self.attention_norm(x_BTd)
                 a_BTd, past = self.attention(n_BTd, allowed, position, past)
-                if self.parallel == "two_norms":
+                if self.parallel_residual == "two_norms":
                     n_BTd = self.feedforward_norm(x_BTd)
                 x_BTd = x_BTd + self._drop(a_BTd) + self._drop(self.feedforward(n_BTd))
             case "pre" | "sandwich" | "after":

@@ -14,7 +14,7 @@ from firth.layers.hook_free import Direct, Linear
 if TYPE_CHECKING:
     from firth.layers.block_config import BlockConfig
 
-Parallel = bool | Literal["two_norms"]
+ParallelResidual = bool | Literal["two_norms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class FeedForwardConfig(SubTable):
     activation: ActivationKind = renamed(".activation", default="swiglu")
     # compute attention and feed-forward network from the same input, and add both; "two_norms": with one norm for each, not one
     # for both; only for `norm.placement = "pre"`
-    parallel: Parallel = renamed(".parallel_block", default=False)
+    parallel: ParallelResidual = renamed(".parallel_block", default=False)
 
     def inner(self, width: int) -> int:
         return self.hidden or default_hidden(width, self.activation)

@@ -2,7 +2,6 @@
 `classifier(config, vocab, classes)` builds the second family, text in, classes out, and `seq2seq(config, source_vocab, vocab)`
 the third: one text in, another out; `captioner(config, size, vocab)` the fourth: an image in, a text out."""
 
-from firth.models.answer_reader import SpanReader
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.captioner import captioner
 from firth.models.conditional import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
@@ -16,6 +15,7 @@ from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentE
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model
 from firth.models.network import ModelConfig, Network
 from firth.models.prefix import PrefixDecoder
+from firth.models.question_answering import QuestionAnswerer
 from firth.models.readouts import Classifier, MaskedLM, Readout, TextEmbedder, classifier, masked_lm, text_embedder
 from firth.models.seq2seq import seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
@@ -35,6 +35,7 @@ __all__ = [
     "Network",
     "PrefixConfig",
     "PrefixDecoder",
+    "QuestionAnswerer",
     "Readout",
     "RecurrentCaptionConfig",
     "RecurrentConfig",
@@ -43,7 +44,6 @@ __all__ = [
     "RecurrentLM",
     "RecurrentSeq2SeqConfig",
     "Seq2SeqConfig",
-    "SpanReader",
     "TextEmbedder",
     "TransformerCaptionConfig",
     "TransformerConfig",

@@ -119,8 +119,8 @@ def generator_config(
 def electra(config: EncoderConfig, vocab: int, share: float) -> Electra:
     """The module, with weights not yet drawn; see models/initialise.py. The generator has `share` of the width; 0: none."""
     assert isinstance(config, RecurrentEncoderConfig | TransformerEncoderConfig)  # the task refuses "average"
-    reader = encoder(config, vocab + 1)
+    discriminator = encoder(config, vocab + 1)
     if not share:
-        return Electra(reader, None, vocab)
-    small = SharedEmbedding(encoder(generator_config(config, share), 1), reader)
-    return Electra(reader, masked_readout(config, small, vocab), vocab)
+        return Electra(discriminator, None, vocab)
+    small = SharedEmbedding(encoder(generator_config(config, share), 1), discriminator)
+    return Electra(discriminator, masked_readout(config, small, vocab), vocab)

@@ -32,7 +32,7 @@ class Encoder(nn.Module, ABC):
 
 
 class EmbeddingEncoder(Encoder):
-    """An encoder that also accepts embedded tokens: x_BTd = reader.read(reader.embedded(token_BT), length_B)."""
+    """An encoder that also accepts embedded tokens: x_BTd = encoder.read(encoder.embedded(token_BT), length_B)."""
 
     def forward(self, token_BT: Tensor, length_B: Tensor | None = None, segment_BT: Tensor | None = None) -> Tensor:
         return self.read(self.embedded(token_BT, segment_BT), length_B)

@@ -199,11 +199,11 @@ def masked_lm(config: EncoderConfig, vocab: int) -> MaskedLM:
     return masked_readout(config, encoder(config, vocab + 1), vocab)
 
 
-def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> MaskedLM:
+def masked_readout(config: EncoderConfig, own: Encoder, vocab: int) -> MaskedLM:
     """The readout of masked tokens that fits the settings of an encoder."""
     if isinstance(config, TransformerEncoderConfig):
         return MaskedLM(
-            reader,
+            own,
             vocab,
             norm_kind=config.norm.kind,
             norm_eps=config.norm.eps,
@@ -212,7 +212,7 @@ def masked_readout(config: EncoderConfig, reader: Encoder, vocab: int) -> Masked
             transform_bias=config.transform_bias,
             activation=config.transform_activation,
         )
-    return MaskedLM(reader, vocab)
+    return MaskedLM(own, vocab)
 
 
 def classifier(config: EncoderConfig | LanguageConfig, vocab: int, classes: int) -> Classifier:

@@ -14,11 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
-from firth.evaluation.answers import evaluate as measure
-from firth.evaluation.answers import find
+from firth.evaluation.question_answering import evaluate as measure
+from firth.evaluation.question_answering import find
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import at_least_float32
-from firth.models.answer_reader import SpanEncoderConfig, SpanReader, span_reader
+from firth.models.question_answering import QuestionAnswerer, SpanEncoderConfig, question_answerer
 from firth.progress import Progress, silent
 from firth.tasks.abilities.inspection_inputs import arrays_reading
 from firth.tasks.abilities.unseen_words import warn_unseen
@@ -31,7 +31,7 @@ from firth.text import TokenizerConfig
 from firth.text.batches.buckets import Bucketed
 from firth.text.batches.readings import AnswerBatch, Readings
 from firth.text.config import QuestionsConfig
-from firth.text.data.questions import Answered, encode_questions, prepare_questions, windows
+from firth.text.data.questions import QuestionData, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
 from firth.training.loop import Loss
 
@@ -39,7 +39,7 @@ AT_ONCE = 64  # windows per batch of inference
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerConfig(ObjectiveConfig):
+class QuestionAnsweringConfig(ObjectiveConfig):
     kind: Literal["answer"] = "answer"
     longest: int = 30  # maximum length of a predicted answer, in tokens
 
@@ -48,8 +48,8 @@ class AnswerConfig(ObjectiveConfig):
             raise ConfigError(f"objective.longest is {self.longest}; expected at least 1")
 
 
-def answer(
-    model: SpanReader,
+def question_answering(
+    model: QuestionAnswerer,
     token_BT: Tensor,
     length_B: Tensor,
     first_B: Tensor,
@@ -72,7 +72,7 @@ class Answer:
     start: int  # its first character in the context
 
 
-class ReaderRun(Run[SpanReader]):
+class QuestionAnsweringRun(Run[QuestionAnswerer]):
     def answer(self, question: str, context: str, *, progress: Progress = silent) -> Answer:
         """The most probable span of `context` that answers `question`, and its probability. A long context is read in windows
         that overlap by half."""
@@ -123,16 +123,19 @@ class ReaderRun(Run[SpanReader]):
         return self.network.encoder(*tokens)
 
 
-class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
+ReaderRun = QuestionAnsweringRun  # its former name
+
+
+class QuestionAnswering(Task[QuestionsConfig, QuestionAnsweringConfig, QuestionData]):
     name = "answer"
     Data = QuestionsConfig
-    Objective = AnswerConfig
+    Objective = QuestionAnsweringConfig
     reads = "questions"
     sources = "Set data.path to SQuAD's .json or a .jsonl file."
     families = ("encoder",)
     metrics = ("loss", "exact", "f1")
     selecting = ("loss", "exact", "f1")
-    run_class = ReaderRun
+    run_class = QuestionAnsweringRun
     noun = "a question answerer"
     can = (ANSWER, *ON_TEXT)
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
@@ -145,20 +148,20 @@ class QuestionAnswering(Task[QuestionsConfig, AnswerConfig, Answered]):
         self.refuse_average("reads each token by itself, whatever the question")
         self.expect_context()
 
-    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Answered:
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> QuestionData:
         return prepare_questions(self.recipe.data, target_of(tokenizers), self.recipe.training.context, progress)
 
-    def network(self, source_vocab: int, vocab: int) -> SpanReader:
+    def network(self, source_vocab: int, vocab: int) -> QuestionAnswerer:
         assert isinstance(self.recipe.model, SpanEncoderConfig)  # a recipe's family fits its objective
-        return span_reader(self.recipe.model, vocab)
+        return question_answerer(self.recipe.model, vocab)
 
-    def batches(self, data: Answered) -> Bucketed[AnswerBatch]:
+    def batches(self, data: QuestionData) -> Bucketed[AnswerBatch]:
         return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
-    def loss(self, data: Answered) -> Loss:
-        return answer
+    def loss(self, data: QuestionData) -> Loss:
+        return question_answering
 
-    def validate(self, network: SpanReader, data: Answered, progress: Progress) -> dict[str, Any]:
+    def validate(self, network: QuestionAnswerer, data: QuestionData, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None
         longest, dtype = self.recipe.objective.longest, self.recipe.training.dtype
         measured = measure(network, data.valid, longest=longest, batch=AT_ONCE, dtype=dtype, progress=progress)

@@ -15,7 +15,7 @@ from firth.errors import ConfigError
 from firth.evaluation.in_context import errors, errors_by_examples
 from firth.inspection.inputs import Reading
 from firth.models import LanguageConfig
-from firth.models.point_reader import PointReader, point_reader
+from firth.models.point_regressor import PointRegressor, point_regressor
 from firth.progress import Progress
 from firth.tasks.ability import EVALUATE, LEARN_IN_CONTEXT
 from firth.tasks.in_context import AT_ONCE, PromptTask, refuse_path
@@ -34,12 +34,12 @@ class InContextRegressionConfig(ObjectiveConfig):
     kind: Literal["in-context-regression"] = "in-context-regression"
 
 
-def in_context_regression(model: PointReader, x_BED: Tensor, y_BE: Tensor, state: None = None) -> tuple[Tensor, None]:
+def in_context_regression(model: PointRegressor, x_BED: Tensor, y_BE: Tensor, state: None = None) -> tuple[Tensor, None]:
     """The mean of (ŷ − y)² / D, so that always predicting 0 gives 1, whatever D is (Garg et al. 2022, §3)."""
     return (model(x_BED, y_BE) - y_BE).square().mean() / model.dimensions, None
 
 
-class RegressionRun(Run[PointReader]):
+class RegressionRun(Run[PointRegressor]):
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         """Squared error after 0, 1, … examples, beside least squares and always predicting 0."""
         refuse_path(path)
@@ -80,9 +80,9 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> LinearData:
         return prepare_linear(self.recipe.data, target_of(tokenizers))
 
-    def network(self, source_vocab: int, vocab: int) -> PointReader:
+    def network(self, source_vocab: int, vocab: int) -> PointRegressor:
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
-        return point_reader(self.recipe.model, self.recipe.data.dimensions)
+        return point_regressor(self.recipe.model, self.recipe.data.dimensions)
 
     def batches(self, data: LinearData) -> FreshPrompts:
         return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
@@ -90,7 +90,7 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
     def loss(self, data: LinearData) -> Loss:
         return in_context_regression
 
-    def validate(self, network: PointReader, data: LinearData, progress: Progress) -> dict[str, Any]:
+    def validate(self, network: PointRegressor, data: LinearData, progress: Progress) -> dict[str, Any]:
         measures = errors(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
         return {"loss": measures.loss, "squared_error": measures.squared_error}
 

@@ -37,7 +37,7 @@ from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
-from firth.text.data.parallel import Parallel, encode_parallel, encode_target, prepare_parallel
+from firth.text.data.pairs import PairData, encode_pairs, encode_target, prepare_pairs
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ class TranslatorRun(Run[ConditionalDecoder]):
     ) -> tuple[str, Pairs]:
         tokenizers, data = self.translator.tokenizers, self.recipe.data
         if path is not None:
-            return str(path), encode_parallel(path, target, tokenizers, data, progress)
-        return chosen(prepare_parallel(data, tokenizers, progress=progress, all_texts=True), split)
+            return str(path), encode_pairs(path, target, tokenizers, data, progress)
+        return chosen(prepare_pairs(data, tokenizers, progress=progress, all_texts=True), split)
 
     def _encoder(self) -> TextEncoder:
         return TextEncoder(self.network, self.source_tokenizer, self.recipe.data)
@@ -203,7 +203,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
         return self.network.start(self.network.encode(*tokens))
 
 
-class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
+class TranslationTask(Task[PairsConfig, TranslationConfig, PairData]):
     name = "translation"
     compares = "texts"
     Data = PairsConfig
@@ -237,8 +237,8 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         if metric.startswith("rouge") and not self.recipe.objective.rouge:
             raise ConfigError(f'{setting} is "{metric}", which is only measured for summaries. Set objective.rouge = true.')
 
-    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Parallel:
-        data = prepare_parallel(self.recipe.data, tokenizers, self.recipe.training.context, progress)
+    def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> PairData:
+        data = prepare_pairs(self.recipe.data, tokenizers, self.recipe.training.context, progress)
         model = self.recipe.model
         limit = model.longest
         if limit is not None and data.valid is not None:
@@ -255,14 +255,14 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, Parallel]):
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         return seq2seq(self.recipe.model, source_vocab, vocab)
 
-    def batches(self, data: Parallel) -> BucketedPairs:
+    def batches(self, data: PairData) -> BucketedPairs:
         return BucketedPairs(data.train, self.recipe.training.batch_tokens, self.recipe.training.seed)
 
-    def loss(self, data: Parallel) -> Loss:
+    def loss(self, data: PairData) -> Loss:
         objective = self.recipe.objective
         return partial(translation, smoothing=objective.smoothing, row_loss=objective.row_loss)
 
-    def validate(self, network: ConditionalDecoder, data: Parallel, progress: Progress) -> dict[str, Any]:
+    def validate(self, network: ConditionalDecoder, data: PairData, progress: Progress) -> dict[str, Any]:
         """The loss; where another metric selects the weights, also those of greedy translations."""
         pairs, training = data.valid, self.recipe.training
         assert pairs is not None

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from firth.text.parallel import cores, in_order
+from firth.text.threads import cores, in_order
 
 _BLOCK = 1 << 23  # bytes under one hash, of files without shards of their own
 _READ = 1 << 20

@@ -14,7 +14,7 @@ from firth.training.optim import OPTIMIZERS, OptimizerKind
 from firth.training.schedule import SCHEDULES, ScheduleKind
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
-Parallel = Literal["auto", "ddp", "fsdp", "none"]
+ParallelTraining = Literal["auto", "ddp", "fsdp", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class TrainingConfig:
     recompute: bool = False  # save memory: compute the inside of each Transformer block again in the backward pass
     # how the processes that torchrun started share each batch: "ddp", each holds all weights; "fsdp", each holds a part of them;
     # "auto": ddp if there are several; "none": refuse several
-    parallel: Parallel = "auto"
+    parallel: ParallelTraining = "auto"
     reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
     timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from firth.errors import ConfigError, did_you_mean
-from firth.text.parallel import cores
+from firth.text.threads import cores
 
 Model = Literal["skipgram", "cbow"]
 Loss = Literal["ns", "hs", "softmax"]

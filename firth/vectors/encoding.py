@@ -33,10 +33,10 @@ from firth.progress import Progress, silent
 from firth.text import cache, sealed
 from firth.text.checksums import digest, digests
 from firth.text.lexicon import CountedWords, Lexicon, lexicon_of, rename
-from firth.text.parallel import in_order
-from firth.text.parallel import workers as threads
 from firth.text.readers.corpus import Corpus, Scan, Scanning, known_scan
 from firth.text.readers.reader import Format
+from firth.text.threads import in_order
+from firth.text.threads import workers as threads
 from firth.vectors.sentences import Source, opened
 from firth.vectors.vocabulary import Vocabulary, chosen
 

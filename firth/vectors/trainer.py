@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from firth.errors import ConfigError, DataError, Diverged, RunError, option
 from firth.files import is_file, is_folder, writing
 from firth.progress import Progress, silent
-from firth.text.parallel import cores
 from firth.text.readers.reader import Format
+from firth.text.threads import cores
 from firth.vectors.config import Device, Loss, Model, VectorsConfig
 from firth.vectors.display import Report, VectorsDisplay
 from firth.vectors.encoding import EncodedCorpus, encoded

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.text.lexicon import MISSING, CountedWords, Lexicon, lexicon_of
-from firth.text.parallel import cores, in_order
+from firth.text.threads import cores, in_order
 
 
 class Vocabulary:

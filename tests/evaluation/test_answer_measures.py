@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.evaluation.answers import best_span, evaluate, find, normalised, overlap, scores
+from firth.evaluation.question_answering import best_span, evaluate, find, normalised, overlap, scores
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.data.questions import windows
 from firth.text.readers.pieces import pieces_of_text

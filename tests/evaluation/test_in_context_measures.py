@@ -21,7 +21,7 @@ from firth.evaluation.in_context import (
 )
 from firth.models import LanguageModel, RecurrentConfig, TransformerConfig, language_model
 from firth.models.initialise import initialise
-from firth.models.point_reader import point_reader
+from firth.models.point_regressor import point_regressor
 from firth.text.datasets.in_context_tasks import LinearFunctions, PointPrompts, SwapPrompts, Swaps
 
 SWAPS = Swaps(letters=3, word_length=3, examples=3)
@@ -131,7 +131,7 @@ def test_without_noise_least_squares_knows_all_as_soon_as_there_are_as_many_poin
 
 def test_errors_are_those_of_the_model() -> None:
     prompts = points()
-    network = point_reader(RecurrentConfig(kind="gru", width=5), 3)
+    network = point_regressor(RecurrentConfig(kind="gru", width=5), 3)
     initialise(network, torch.Generator().manual_seed(0))
     found = errors(network, prompts, batch=3)
     with torch.no_grad():

@@ -22,7 +22,7 @@ from torch import Tensor
 import firth
 from firth.errors import FirthError
 from firth.interop import open_folder
-from firth.tasks.answer import ReaderRun
+from firth.tasks.answer import QuestionAnsweringRun
 from firth.tasks.embedding import EmbeddingRun
 from firth.tasks.tagging import TaggerRun
 
@@ -409,7 +409,7 @@ def our_outputs(run: Any) -> list[Tensor]:
         case TaggerRun():
             every_BT = torch.arange(20).expand(2, 20)
             return [network(token_BT, length_B, every_BT, torch.zeros(2, 20, 1, dtype=torch.int64))[seen_BT]]
-        case ReaderRun():
+        case QuestionAnsweringRun():
             seen_BT = _passage(seen_BT)
             start_BT, end_BT = network(token_BT, length_B, torch.tensor([3, 3]))
             return [start_BT[seen_BT], end_BT[seen_BT]]

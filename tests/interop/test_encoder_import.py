@@ -16,7 +16,7 @@ import firth
 from firth.api import compose, export_model, import_model, train_recipe
 from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import layers
-from firth.tasks.answer import ReaderRun
+from firth.tasks.answer import QuestionAnsweringRun
 from firth.tasks.classification import ClassifierRun
 from firth.tasks.electra import ElectraRun
 from firth.tasks.embedding import EmbeddingRun
@@ -139,7 +139,7 @@ def check_network(run: Any, theirs: Any) -> None:
             every_BT = torch.arange(20).expand(3, 20)
             logits_BTC = run.network(token_BT, length_B, every_BT, torch.zeros(3, 20, 1, dtype=torch.int64))
             close(logits_BTC[seen_BT], expected.logits[seen_BT])
-        case ReaderRun():
+        case QuestionAnsweringRun():
             segment_BT = (torch.arange(20) >= 3).long().expand(3, 20)
             more = {"token_type_ids": segment_BT} if run.network.segments > 1 else {}
             expected = theirs(token_BT, attention_mask=seen_BT.long(), **more)
@@ -221,7 +221,7 @@ def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tm
 
 def test_an_answer_is_found_between_the_special_tokens_of_question_and_passage(tmp_path: Path) -> None:
     theirs = model("Bert", "ForQuestionAnswering")
-    run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=ReaderRun)
+    run = firth.load(saved(tmp_path / "model", theirs), "cpu", kind=QuestionAnsweringRun)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     question, context = "is the list empty", "the café serves users, they are speakers."
     given = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True, return_token_type_ids=True)

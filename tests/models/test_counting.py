@@ -169,7 +169,7 @@ def test_palm_has_as_many_parameters_as_its_paper_says() -> None:
     assert found.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
 
 
-PARALLEL = [cell.kind for cell in CELLS if cell.parallel]
+PARALLEL = [cell.kind for cell in CELLS if cell.scans]
 MODELS = {
     "rotary, swiglu": transformer(tied=False),
     "parallel": transformer(tied=False, parallel_block=True),

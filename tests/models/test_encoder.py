@@ -78,7 +78,7 @@ def test_the_order_of_the_words_does_not_matter() -> None:
     assert torch.allclose(logits(model, [1, 2, 3]), logits(model, [3, 1, 2]), rtol=1e-12)
 
 
-READERS: dict[str, EncoderConfig] = {
+ENCODERS: dict[str, EncoderConfig] = {
     **{kind: RecurrentEncoderConfig(kind=kind, width=6, embedding=4, depth=2) for kind in CELLS.shipped_kinds},
     "rnn, mean": RecurrentEncoderConfig(kind="rnn", width=6, pool="mean"),
     "gru, last": RecurrentEncoderConfig(kind="gru", width=6, bidirectional=False, pool="last"),
@@ -94,14 +94,14 @@ READERS: dict[str, EncoderConfig] = {
 
 
 def reader(name: str) -> Classifier:
-    model = classifier(READERS[name], VOCAB, CLASSES)
+    model = classifier(ENCODERS[name], VOCAB, CLASSES)
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():  # all of them: first weights have biases of zero
         torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
     return model.double().eval()
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_a_text_is_read_as_it_would_be_alone_whatever_stands_behind_it(name: str) -> None:
     model = reader(name)
     texts = [[1, 2, 5], [3, 4, 5, 6, 7, 8, 9], [9]]

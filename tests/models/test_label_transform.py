@@ -11,10 +11,10 @@ from torch import nn
 from firth.errors import ConfigError
 from firth.interop.formats.onnx_graphs import graphs
 from firth.models import TransformerEncoderConfig
-from firth.models.answer_reader import span_reader
 from firth.models.config import transformer
 from firth.models.initialise import initialise
 from firth.models.network import Network
+from firth.models.question_answering import question_answerer
 from firth.models.readouts import Transform, classifier, masked_lm
 from firth.models.tagger import tagger
 
@@ -60,7 +60,7 @@ def test_a_classifier_pools_first_and_a_reader_transforms_every_token() -> None:
     assert one.transform is not None
     mean_Bd = torch.stack([x_BTd[0].mean(0), x_BTd[1, :3].mean(0)])
     torch.testing.assert_close(one(token_BT, length_B), one.output(one.transform(mean_Bd)))
-    reader = drawn(span_reader(config(), VOCAB))
+    reader = drawn(question_answerer(config(), VOCAB))
     assert reader.transform is not None
     ends_BT2 = reader.output(reader.transform(reader.encoder(token_BT, length_B)))
     start_BT, _ = reader(token_BT, length_B, torch.tensor([1, 1]))

@@ -23,7 +23,7 @@ from firth.models.initialise import initialise
 
 VOCAB = 11
 TRANSFORMER = TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16)
-READERS: dict[str, EncoderConfig] = {
+ENCODERS: dict[str, EncoderConfig] = {
     "transformer": TRANSFORMER,
     "transformer, as BERT": dataclasses.replace(
         TRANSFORMER, position="learned", norm="layer", norm_placement="post", activation="gelu", bias=True
@@ -35,22 +35,22 @@ READERS: dict[str, EncoderConfig] = {
 
 
 def made(name: str) -> MaskedLM:
-    model = masked_lm(READERS[name], VOCAB)
+    model = masked_lm(ENCODERS[name], VOCAB)
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
     return model.double().eval()
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_it_reads_one_token_more_than_it_predicts(name: str) -> None:
     model = made(name)
     assert model.embedding.num_embeddings == VOCAB + 1
     assert model(torch.full((2, 5), VOCAB)).shape == (2, 5, VOCAB)
-    assert size_of(lambda: masked_lm(READERS[name], VOCAB)) == sum(p.numel() for p in model.parameters())
+    assert size_of(lambda: masked_lm(ENCODERS[name], VOCAB)) == sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_padding_and_the_other_rows_change_nothing(name: str) -> None:
     model = made(name)
     texts = [[1, 11, 5], [3, 4, 5, 11, 7, 8, 9], [9]]
@@ -66,7 +66,7 @@ def test_padding_and_the_other_rows_change_nothing(name: str) -> None:
     assert all(torch.equal(again[row, : len(text)], together[row, : len(text)]) for row, text in enumerate(texts))
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_only_the_places_asked_for_pass_the_output_layer_and_give_the_same(name: str) -> None:
     model, seen = made(name), []
     token_BT = torch.randint(VOCAB + 1, (3, 12), generator=torch.Generator().manual_seed(2))
@@ -90,9 +90,9 @@ def test_it_is_the_equation() -> None:
     assert torch.allclose(model(token_BT), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_its_first_guess_is_all_tokens_alike(name: str) -> None:
-    model = masked_lm(READERS[name], VOCAB)
+    model = masked_lm(ENCODERS[name], VOCAB)
     initialise(model, torch.Generator().manual_seed(0))
     logits = model(torch.randint(VOCAB + 1, (8, 16), generator=torch.Generator().manual_seed(1)))
     assert 0.3 < float(logits.detach().std()) < 2.0

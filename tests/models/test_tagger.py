@@ -20,7 +20,7 @@ TAGS = 3
 SENTENCES = [["the", "catalogue", "is", "unseen"], ["cats"], ["see", "the", "cat", "(", "unseen", ")"]]
 TOKENIZER = Tokenizer.train(TokenizerConfig(kind="wordpiece", vocab=40), pieces_of_text("the cat is ( seen ) at sea log "), 1)
 
-READERS: dict[str, EncoderConfig] = {
+ENCODERS: dict[str, EncoderConfig] = {
     "average": AverageConfig(kind="average", width=5),
     "lstm": RecurrentEncoderConfig(kind="lstm", width=4, embedding=5, depth=2),
     "lstm, spelled": RecurrentEncoderConfig(kind="lstm", width=4, embedding=5, characters=3),
@@ -33,7 +33,7 @@ READERS: dict[str, EncoderConfig] = {
 
 
 def made(name: str) -> Tagger:
-    model = tagger(READERS[name], TOKENIZER.vocab, TAGS)
+    model = tagger(ENCODERS[name], TOKENIZER.vocab, TAGS)
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():  # all of them: first weights have biases of zero
         torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
@@ -49,7 +49,7 @@ def logits(model: Tagger, sentences: list[list[str]], padding: int = 0) -> list[
     return [row[: len(words)] for row, words in zip(model(token_BT, *given), sentences, strict=True)]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_a_sentence_is_tagged_as_it_would_be_alone_whatever_stands_behind_it(name: str) -> None:
     model = made(name)
     together = logits(model, SENTENCES)
@@ -138,7 +138,7 @@ def test_the_loss_is_the_mean_over_the_words_that_are_there() -> None:
 
 
 def test_it_is_built_from_a_recipe_counted_and_drawn() -> None:
-    config = READERS["lstm, spelled"]
+    config = ENCODERS["lstm, spelled"]
     V, e, d, c = 10, 5, 4, 3
     lstm = 2 * (4 * d * (e + d) + 8 * d)
     spelled = 259 * c + (3 * c * 4 * c + 4 * c) + (4 * c * e + e)

@@ -31,7 +31,7 @@ def task_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
     tables = {
         "tagger": tagger_table(write_tags(folder / "tags.conll"), steps=30),
         "classifier": classifier_table(write_reviews(folder / "reviews.csv"), steps=30),
-        "reader": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
+        "answers": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
         "captioner": caption_table({"name": "scenes", "count": 40, "size": 24, "kinds": ["one", "relation"]}),
         "digits": caption_table({"name": "digits"}, steps=2),
     }
@@ -89,8 +89,8 @@ def test_words_are_tagged_as_in_python(visit: Visit, task_lab: str, task_library
 
 def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:
     question, context = RECORDS[0]["question"], RECORDS[0]["context"]
-    page = visit(f"#/answer?run=reader&question={quote(question)}&context={quote(context)}", at=task_lab)
-    found = load(task_library.path("reader")).answer(question, context)
+    page = visit(f"#/answer?run=answers&question={quote(question)}&context={quote(context)}", at=task_lab)
+    found = load(task_library.path("answers")).answer(question, context)
     assert page.page.locator("[data-answered]").text_content() == context
     assert page.page.locator("[data-answered] mark").text_content() == found.text
     assert f"{100 * found.probability:.1f} %" in page.page.locator("[data-summary]").text_content()
@@ -98,16 +98,17 @@ def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_libra
     assert page.page.locator("[data-example]").all_text_contents() == ["Who?", "When?", "Not in the text"]
 
 
-@pytest.mark.filterwarnings("ignore:read as <unk>")  # the small reader knows few words
-def test_question_and_text_suit_the_chosen_reader(visit: Visit, task_library: RunLibrary, tmp_path: Path) -> None:
-    stories = train_recipe(find_recipe("stories-reader", ["training.steps=1", "training.evaluate_every=0"]), tmp_path / "stories")
-    with serving(RunLibrary([task_library.path("reader"), stories.path])) as address:
+@pytest.mark.filterwarnings("ignore:read as <unk>")  # the small model knows few words
+def test_question_and_text_suit_the_chosen_run(visit: Visit, task_library: RunLibrary, tmp_path: Path) -> None:
+    short = find_recipe("stories-questions", ["training.steps=1", "training.evaluate_every=0"])
+    stories = train_recipe(short, tmp_path / "stories")
+    with serving(RunLibrary([task_library.path("answers"), stories.path])) as address:
         page = visit("#/answer", at=address)
 
         def shown() -> tuple[str, ...]:
             return tuple(page.page.locator(f"[data-control={name}]").input_value() for name in ("question", "context"))
 
-        for name, texts in (("reader", ASKED_ENGLISH), ("stories", ASKED_STORIES), ("reader", ASKED_ENGLISH)):
+        for name, texts in (("answers", ASKED_ENGLISH), ("stories", ASKED_STORIES), ("answers", ASKED_ENGLISH)):
             page.set("run", name)
             assert shown() == texts[0][1:], name
             assert page.page.locator("[data-example]").all_text_contents() == [one.label for one in texts]

@@ -29,7 +29,7 @@ CONTINUES = {*READS, "generate", "score", "complete", "predict", "walk"}
         ("chat-decoder", {*CONTINUES, "chat", "show_attention"}),
         ("sst2-lstm", {*READS, "classify", "show_states"}),
         ("ewt-pos-bilstm", {*READS, "tag", "show_states"}),
-        ("stories-reader", {*READS, "answer", "show_attention"}),
+        ("stories-questions", {*READS, "answer", "show_attention"}),
         ("scenes-lstm", {"caption", "predict", "evaluate"}),
         ("icl-swap", {*CONTINUES, "learn_in_context", "show_attention"}),
         ("icl-regression", {"learn_in_context", "evaluate"}),
@@ -52,7 +52,7 @@ def test_a_run_that_finds_answers_takes_a_context(tmp_path: Path) -> None:
 
 def test_a_reader_of_stories_is_asked_about_a_story() -> None:
     """With names that its training does not have."""
-    texts = run_facts(find_recipe("stories-reader")).texts
+    texts = run_facts(find_recipe("stories-questions")).texts
     assert texts == ASKED_STORIES
     trained = {*TRAIN.women, *TRAIN.men, *TRAIN.slots["town"]}
     for one in texts:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from firth.errors import ConfigError
-from firth.tasks.answer import AnswerConfig, answer
+from firth.tasks.answer import QuestionAnsweringConfig, question_answering
 
 
 def test_the_loss_is_the_mean_of_both_ends() -> None:
@@ -19,11 +19,11 @@ def test_the_loss_is_the_mean_of_both_ends() -> None:
         return start_BT, end_BT
 
     token_BT, length_B = torch.zeros(2, 3, dtype=torch.long), torch.tensor([3, 3])
-    loss, state = answer(model, token_BT, length_B, length_B, torch.tensor([0, 1]), torch.tensor([1, 2]))  # type: ignore[arg-type]
+    loss, state = question_answering(model, token_BT, length_B, length_B, torch.tensor([0, 1]), torch.tensor([1, 2]))  # type: ignore[arg-type]
     assert float(loss) == pytest.approx((math.log(2) + math.log(4) + math.log(4) + 0.0) / 4)
     assert state is None
 
 
 def test_an_answer_has_a_token() -> None:
     with pytest.raises(ConfigError, match=r"objective\.longest is 0; expected at least 1"):
-        AnswerConfig(longest=0)
+        QuestionAnsweringConfig(longest=0)

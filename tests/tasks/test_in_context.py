@@ -16,7 +16,7 @@ from firth.api.training import train_into
 from firth.config import Table
 from firth.errors import ConfigError, Interrupted
 from firth.models import size_of
-from firth.models.point_reader import PointReader
+from firth.models.point_regressor import PointRegressor
 from firth.tasks.run import Run
 from firth.training.log import read as read_log
 
@@ -51,7 +51,7 @@ def test_it_learns_functions_from_the_points_in_its_prompt(linear: Run[Any]) -> 
     assert error[-1] == found["squared_error"]
     assert error[0] > 0.5, "what no point tells it cannot know"
     assert error[-1] < 0.5 * rows(found)[-1]["zero"]
-    assert isinstance(linear.network, PointReader)
+    assert isinstance(linear.network, PointRegressor)
 
 
 def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Run[Any]) -> None:

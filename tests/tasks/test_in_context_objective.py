@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
-from firth.models.point_reader import point_reader
+from firth.models.point_regressor import point_regressor
 from firth.tasks.in_context import in_context
 from firth.tasks.in_context_regression import in_context_regression
 from firth.text.datasets.in_context_tasks import LinearFunctions, Swaps
@@ -51,7 +51,7 @@ def test_who_always_says_0_has_a_loss_of_1_whatever_the_dimensions() -> None:
 def test_it_is_the_mean_square_of_what_is_missed() -> None:
     batch = LinearFunctions(dimensions=2, noise=0.0, examples=3).draw("train", 4, np.random.default_rng(0)).batch()
     x_BED, y_BE = torch.from_numpy(batch.x_BED), torch.from_numpy(batch.y_BE)
-    model = point_reader(TINY, 2)
+    model = point_regressor(TINY, 2)
     initialise(model, torch.Generator().manual_seed(0))
     loss, state = in_context_regression(model, x_BED, y_BE)
     said_BE = model(x_BED, y_BE).detach()

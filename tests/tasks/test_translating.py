@@ -22,7 +22,7 @@ from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunErr
 from firth.evaluation.translation import measures
 from firth.layers.position import LearnedConfig
 from firth.tasks.run import Run
-from firth.text.data.parallel import encode_parallel
+from firth.text.data.pairs import encode_pairs
 from firth.training.log import read as read_log
 
 JOINT: Table = {"kind": "word", "joint": True}
@@ -224,7 +224,7 @@ def test_what_is_not_given_comes_from_the_recipe(model: Run[Any]) -> None:
 
 def test_an_evaluation_says_that_references_are_longer_than_translations_may_be(model: Run[Any], tmp_path: Path) -> None:
     write_pairs(tmp_path / "some.tsv", pairs_of(["1", "23", "456", "789"]))
-    pairs = encode_parallel(tmp_path / "some.tsv", None, model.translator.tokenizers, model.recipe.data)
+    pairs = encode_pairs(tmp_path / "some.tsv", None, model.translator.tokenizers, model.recipe.data)
     with pytest.warns(UserWarning, match="^2 of 4 reference translations are longer than decoding.tokens = 3"):
         model.translator.measure(pairs, model.decoding({"tokens": 3}))
 

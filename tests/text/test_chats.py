@@ -14,7 +14,7 @@ from firth.progress import silent
 from firth.text import PairsConfig, TokenizerConfig
 from firth.text.config import CHAT_SKILLS
 from firth.text.conversation import Conversation
-from firth.text.data.parallel import prepare_parallel
+from firth.text.data.pairs import prepare_pairs
 from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import chat_phrasings
 from firth.text.datasets.chat_phrasings import Phrasings
@@ -139,7 +139,7 @@ def test_the_lecture_s_phrasings_are_in_training() -> None:
 
 def test_an_encoder_decoder_reads_the_history_and_writes_the_answer(mirror: Path) -> None:
     config = PairsConfig(name="chats", count=60)
-    data = prepare_parallel(config, TokenizerConfig(kind="word", joint=True))
+    data = prepare_pairs(config, TokenizerConfig(kind="word", joint=True))
     expected = [
         (" | ".join(message.content for message in one.messages[:place]), one.messages[place].content)
         for one in chats(None, 60, "test", silent)

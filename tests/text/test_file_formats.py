@@ -20,7 +20,7 @@ from firth.config import choices
 from firth.errors import DataError
 from firth.text import DataConfig, LabelledConfig, PairsConfig, QuestionsConfig, TokenizerConfig, prepare
 from firth.text.data.labelled import prepare_labelled, read_texts
-from firth.text.data.parallel import prepare_parallel
+from firth.text.data.pairs import prepare_pairs
 from firth.text.data.questions import prepare_questions
 from firth.text.readers.formats import by_suffix, documents, is_table, records
 from firth.text.readers.reader import READERS, Column, Format, TableReader
@@ -90,7 +90,7 @@ def test_every_table_gives_the_same_labelled_texts(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", FILES)
 def test_every_table_gives_the_same_pairs(name: str, tmp_path: Path) -> None:
     path, plain = write(tmp_path / name), write(tmp_path / "plain.tsv")
-    one, other = (prepare_parallel(PairsConfig(path=str(file)), WORDS) for file in (path, plain))
+    one, other = (prepare_pairs(PairsConfig(path=str(file)), WORDS) for file in (path, plain))
     assert one.sha256 == other.sha256
     assert one.valid is not None
     assert other.valid is not None

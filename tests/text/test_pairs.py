@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from firth.errors import DataError
 from firth.text import PairsConfig, TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, PairBatch, Pairs, packed, similar
-from firth.text.data.parallel import prepare_parallel
+from firth.text.data.pairs import prepare_pairs
 from firth.training.feed import Feed
 
 EOS = 1
@@ -202,7 +202,7 @@ def test_a_feed_takes_every_array_of_a_batch() -> None:
 
 @pytest.mark.parametrize("tokens", [pytest.param(1024, marks=pytest.mark.long), 4096, pytest.param(8192, marks=pytest.mark.long)])
 def test_at_most_a_tenth_of_an_epoch_of_multi30k_is_padding(tokens: int, firth_data: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="multi30k", source="de", target="en"), TokenizerConfig(kind="word", vocab=1000))
+    data = prepare_pairs(PairsConfig(name="multi30k", source="de", target="en"), TokenizerConfig(kind="word", vocab=1000))
     batches = BucketedPairs(data.train, tokens, seed=0)
     cells = real = 0
     for _ in range(batches.per_epoch):

@@ -10,7 +10,7 @@ import pytest
 
 from firth.errors import ConfigError
 from firth.text import PairsConfig, TokenizerConfig
-from firth.text.data.parallel import prepare_parallel
+from firth.text.data.pairs import prepare_pairs
 from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import docs
 
@@ -36,8 +36,8 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_task_has_its_prompt_and_its_own_split(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="prompts", valid=0.1), WORDS, all_texts=True)
-    alone = prepare_parallel(PairsConfig(name="tatoeba-en-nl", valid=0.1), WORDS, all_texts=True)
+    data = prepare_pairs(PairsConfig(name="prompts", valid=0.1), WORDS, all_texts=True)
+    alone = prepare_pairs(PairsConfig(name="tatoeba-en-nl", valid=0.1), WORDS, all_texts=True)
     assert data.train.texts is not None
     assert data.valid is not None
     assert data.valid.texts is not None
@@ -54,12 +54,12 @@ def test_each_task_has_its_prompt_and_its_own_split(mirror: Path) -> None:
 
 
 def test_nothing_of_tatoeba_is_held_out_where_that_is_asked(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="prompts", valid=0.0), WORDS)
+    data = prepare_pairs(PairsConfig(name="prompts", valid=0.0), WORDS)
     assert (len(data.train), len(data.valid or ())) == (22, 1)
 
 
 def test_lower_case_is_that_of_both_sides(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="prompts", lower=True), WORDS)
+    data = prepare_pairs(PairsConfig(name="prompts", lower=True), WORDS)
     assert data.valid is not None
     assert data.valid.texts is not None
     assert data.valid.texts[1][0].startswith("dutch: word ")
@@ -69,7 +69,7 @@ def test_lower_case_is_that_of_both_sides(mirror: Path) -> None:
 @pytest.mark.parametrize("key", ["source", "target", "split"])
 def test_two_tasks_have_no_side_to_choose(key: str, mirror: Path) -> None:
     with pytest.raises(ConfigError, match=rf"data\.{key} is 'nl', but prompts has two tasks"):
-        prepare_parallel(PairsConfig(name="prompts", **{key: "nl"}), WORDS)  # type: ignore[arg-type]
+        prepare_pairs(PairsConfig(name="prompts", **{key: "nl"}), WORDS)  # type: ignore[arg-type]
 
 
 def test_a_docstring_is_summarised_by_its_first_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_a_docstring_is_summarised_by_its_first_sentence(tmp_path: Path, monkeyp
     (tmp_path / "a.py").write_text("".join(f"def {name}():\n    '''{text}'''\n" for name, text in told.items()))
     monkeypatch.setattr(docs, "_sources", lambda: iter(tmp_path.glob("*.py")))
     monkeypatch.setattr(docs, "_topics", lambda: iter(()))
-    data = prepare_parallel(PairsConfig(name="docstrings", valid=0.0), WORDS, all_texts=True)
+    data = prepare_pairs(PairsConfig(name="docstrings", valid=0.0), WORDS, all_texts=True)
     plain = " ".join(rest.split())
     assert set(data.train.texts or ()) == {
         (plain, "Return the sum of all numbers."),

@@ -11,7 +11,7 @@ import pytest
 
 from firth.errors import DataError
 from firth.text import DataConfig, TokenizerConfig, find, prepare, scan
-from firth.text.parallel import read_ahead
+from firth.text.threads import read_ahead
 
 
 @pytest.fixture

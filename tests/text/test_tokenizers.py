@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from firth.errors import DataError
 from firth.text import Piece, Tokenizer, TokenizerConfig
 from firth.text.batches.token_files import _Encoders
-from firth.text.parallel import in_order
 from firth.text.readers.pieces import slices
+from firth.text.threads import in_order
 from firth.text.tokenizers import chunk_memo
 
 CORPUS = (

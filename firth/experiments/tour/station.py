@@ -48,7 +48,7 @@ class Guide:
         return self.out / "runs" / name
 
     def train(self, what: str, runs: Mapping[str, tuple[str, Recipe]]) -> None:
-        """Train recipes side by side. `runs`: for each model, as the reader calls it, the name of its run and its recipe."""
+        """Train recipes side by side. `runs`: for each model, as the tour calls it, the name of its run and its recipe."""
         prepared = {model: (recipe, self._cleared(run)) for model, (run, recipe) in runs.items()}
         with self.watching(what) as watcher:
             train_side_by_side(prepared, watcher)

@@ -92,8 +92,8 @@ class _Trail:
     def walk(self) -> list[WalkMatrix]:
         block, x_1Td = self.block, self.given.x_1Td
         self.add("x", "what enters the layer", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
-        if block.parallel:
-            self._parallel(x_1Td)
+        if block.parallel_residual:
+            self._parallel_residual(x_1Td)
             return self.found
         x_1Td = self.sublayer(x_1Td, "a", self.mix, block.attention_norm, block.attention_post_norm)
         if block.cross is not None:
@@ -141,11 +141,13 @@ class _Trail:
         r, self.x_name = self.x_name, f"{x}′"
         return self.norm(norm, s_1Td, r, self.x_name)
 
-    def _parallel(self, x_1Td: Tensor) -> None:
+    def _parallel_residual(self, x_1Td: Tensor) -> None:
         block = self.block
         n_1Td = self.norm(block.attention_norm, x_1Td, "x", "n")
         a_1Td = self.mix(n_1Td, "n")
-        m_1Td, m = (self.norm(block.feedforward_norm, x_1Td, "x", "n′"), "n′") if block.parallel == "two_norms" else (n_1Td, "n")
+        m_1Td, m = n_1Td, "n"
+        if block.parallel_residual == "two_norms":
+            m_1Td, m = self.norm(block.feedforward_norm, x_1Td, "x", "n′"), "n′"
         f_1Td = self.feed(m_1Td, m)
         parts = [("x", x_1Td[0]), ("a", a_1Td[0]), ("f", f_1Td[0])]
         line = source_line(Block.forward, "self._drop(a_BTd) + self._drop(self.feedforward")

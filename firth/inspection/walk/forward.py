@@ -121,7 +121,7 @@ class _Builder:
             links["self"] = lambda: attention.mean_weights(block.self_call(given, block.normed(given)))
         if one.cross is not None:
             links["cross"] = lambda: attention.mean_weights(block.cross_call(given, block.cross_input(given)))
-        kind = "parallel" if one.parallel else one.placement
+        kind = "parallel" if one.parallel_residual else one.placement
         line = source_line(
             Block.forward, {"post": 'case "post"', "parallel": 'case "pre" if'}.get(kind, 'case "pre" | "sandwich"')
         )

@@ -1,5 +1,5 @@
 """Encoders and their heads. A family of encoders is one body with several heads, each an architecture of its own in
-`transformers`: without a head, as a masked language model, a classifier, a tagger or a reader of questions.
+`transformers`: without a head, as a masked language model, a classifier, a tagger or a question answerer.
 
 `encoder_families` makes a `Family` of each: the body's weights with those of the head. What belongs to another head is ignored,
 so that an encoder can be read out of any of them.

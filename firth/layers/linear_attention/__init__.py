@@ -22,7 +22,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError
 from firth.layers.kernels import linear_attention as fused
-from firth.layers.linear_attention import chunked, parallel, recurrent
+from firth.layers.linear_attention import chunked, quadratic, recurrent
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 
@@ -68,7 +68,7 @@ def coefficients(
     normalised: bool = True,
 ) -> Tensor:
     """a_BHQK with o_q = Σ_k a_qk v_k: attention weights if normalised, otherwise of either sign and with any sum."""
-    a_BHQK = parallel.coefficients(_call(q_BHTD, k_BHTD, k_BHTD, features, log_gate_BHTF, normalised, None))
+    a_BHQK = quadratic.coefficients(_call(q_BHTD, k_BHTD, k_BHTD, features, log_gate_BHTF, normalised, None))
     return a_BHQK / a_BHQK.sum(-1, keepdim=True) if normalised else a_BHQK
 
 
@@ -96,7 +96,7 @@ def _named(form: Form) -> ModuleType:
         case "recurrent":
             return recurrent
         case "parallel":
-            return parallel
+            return quadratic
         case _:
             raise ConfigError(f'there is no form "{form}"; choose {", ".join(get_args(Form)[:-1])} or {get_args(Form)[-1]}')
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.linear_attention.call import LinearCall, LinearState
-from firth.layers.recurrent.parallel_cell import linear_scan
+from firth.layers.recurrent.scan_cell import linear_scan
 
 CHUNK = 64
 CHUNK_OF_TAYLOR = 256  # its states are large, and its coefficients within a chunk cheap

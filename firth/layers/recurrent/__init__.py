@@ -19,18 +19,18 @@ from firth.layers.recurrent.gru import GRU
 from firth.layers.recurrent.lstm import LSTM
 from firth.layers.recurrent.mingru import MinGRU
 from firth.layers.recurrent.minlstm import MinLSTM
-from firth.layers.recurrent.parallel_cell import ParallelCell
 from firth.layers.recurrent.rnn import RNN
+from firth.layers.recurrent.scan_cell import ScanCell
 from firth.layers.state import RecurrentState, zeros
 
 __all__ = [
     "CELLS",
     "Cell",
     "CellKind",
-    "ParallelCell",
     "Recurrent",
     "RecurrentKernel",
     "Reset",
+    "ScanCell",
     "State",
     "Trace",
     "Weights",

@@ -63,14 +63,14 @@ class Cell(Idea, nn.Module, ABC):
     """One recurrent layer, in one direction or two, with its parameters.
 
     A subclass declares its gates and its state and writes `step`. It may create other parameters (`own_weights`), and add a fast
-    path (`fused`, as ParallelCell does) and its own initial weights (`draw`). To make it known, add it to CELLS."""
+    path (`fused`, as ScanCell does) and its own initial weights (`draw`). To make it known, add it to CELLS."""
 
     gates: ClassVar[tuple[str, ...]]  # in the order in which W stacks them
     state: ClassVar[tuple[str, ...]] = ("h",)
     has_reset: ClassVar[bool] = False  # whether model.reset applies
     has_hidden_weights: ClassVar[bool] = True  # whether a gate depends on h_{t−1}, through a matrix U
     quantities: ClassVar[Mapping[str, Quantity]] = {}  # gates and states with other letters or titles than the USUAL
-    parallel: ClassVar[bool] = False  # whether `fused` computes all positions at once, in O(log T) sequential steps
+    scans: ClassVar[bool] = False  # whether `fused` computes all positions at once, in O(log T) sequential steps
 
     inputs: int
     width: int

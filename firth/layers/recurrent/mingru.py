@@ -11,10 +11,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from firth.layers.recurrent.cell import State, Trace, Weights
-from firth.layers.recurrent.parallel_cell import ParallelCell, positive
+from firth.layers.recurrent.scan_cell import ScanCell, positive
 
 
-class MinGRU(ParallelCell):
+class MinGRU(ScanCell):
     """W stacks z and h̃."""
 
     kind = "mingru"

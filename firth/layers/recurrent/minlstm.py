@@ -18,10 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.layers.recurrent.cell import Quantity, State, Trace, Weights
-from firth.layers.recurrent.parallel_cell import ParallelCell, positive
+from firth.layers.recurrent.scan_cell import ScanCell, positive
 
 
-class MinLSTM(ParallelCell):
+class MinLSTM(ScanCell):
     """W stacks f, i and h̃."""
 
     kind = "minlstm"

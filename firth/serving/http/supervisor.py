@@ -30,7 +30,7 @@ from firth.serving.http.metrics import Metrics
 from firth.serving.http.models import Models
 from firth.serving.http.server import Server, configured_inside, for_many_requests
 from firth.tasks.run import Run
-from firth.text.parallel import cores
+from firth.text.threads import cores
 
 _MOST = 8  # processes that handle HTTP, unless asked for
 _AT_ONCE = 64  # connections that are accepted before other work is done

@@ -164,10 +164,10 @@ CHAT = RunStarter(
         "training.evaluate_every=0",
     ),
 )
-READER = RunStarter(
-    "reader",
-    "a reader of short stories",
-    "stories-reader",
+QUESTIONS = RunStarter(
+    "questions",
+    "a model that answers questions about short stories",
+    "stories-questions",
     ("training.evaluate_every=0",),
 )
 CAPTIONER = RunStarter(
@@ -189,4 +189,4 @@ CAPTIONER = RunStarter(
         "decoding.tokens=6",
     ),
 )
-STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, READER, CAPTIONER)}
+STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, QUESTIONS, CAPTIONER)}

@@ -29,7 +29,7 @@ from firth.text import Tokenizer
 from firth.text.batches.padding import padded
 from firth.text.batches.pairs import packed
 from firth.text.config import PairsConfig
-from firth.text.data.parallel import encode_source
+from firth.text.data.pairs import encode_source
 from firth.text.data.sentence_pairs import sentence
 from firth.text.datasets.wic import WordPair, read_wic
 from firth.text.tokenizers.offsets import Span, covering, offsets

@@ -23,7 +23,7 @@ from firth.text import Tokenizer
 from firth.text.batches.captions import Captions
 from firth.text.batches.padding import Ints
 from firth.text.config import CaptionsConfig
-from firth.text.data.parallel import ended
+from firth.text.data.pairs import ended
 from firth.text.readers.images import Bytes
 from firth.training.distributed import all_merged, mine
 

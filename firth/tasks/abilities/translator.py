@@ -26,7 +26,7 @@ from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
 from firth.text.batches.pairs import Pairs, packed
 from firth.text.config import PairsConfig
-from firth.text.data.parallel import encode_source, encode_target
+from firth.text.data.pairs import encode_source, encode_target
 from firth.text.data.sentence_pairs import sentence, target_language
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training.distributed import all_merged, mine

@@ -15,7 +15,7 @@ from firth.text.batches.captions import Bytes, Captions
 from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
 from firth.text.data.lengths import left_out_notice, refuse_all_longer
-from firth.text.data.parallel import ended
+from firth.text.data.pairs import ended
 from firth.text.datasets import digits, scenes
 from firth.text.holdout import held_out
 from firth.text.readers.blank_records import BlankRecords

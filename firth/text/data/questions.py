@@ -32,7 +32,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Answered:
+class QuestionData:
     """The data of a question-answering run."""
 
     tokenizer: Tokenizer
@@ -57,7 +57,7 @@ class Answered:
 
 def prepare_questions(
     data: QuestionsConfig, tokenizer: TokenizerConfig | Tokenizer, limit: int, progress: Progress = silent
-) -> Answered:
+) -> QuestionData:
     """Read, split, tokenise, cut into windows of at most `limit` tokens.
 
     Without a validation file, `data.valid` of the questions are held out: the end of a shuffle that depends on their number
@@ -79,7 +79,7 @@ def prepare_questions(
     test = None if data.test_path is None else read_questions(find(data.test_path, data.format, empty=data.empty), progress)
     made = [None if part is None else windows(part, tokenizer, limit, progress) for part in (train, valid, test)]
     assert made[0] is not None
-    return Answered(tokenizer, made[0], made[1], made[2], sha256_of_texts(map(_texts, whole)), limit)
+    return QuestionData(tokenizer, made[0], made[1], made[2], sha256_of_texts(map(_texts, whole)), limit)
 
 
 def encode_questions(

@@ -28,13 +28,13 @@ from firth.ideas import Origin
 from firth.progress import Progress, file_progress, silent
 from firth.text import cache, sealed
 from firth.text.limits import expect_space, expect_text_file, limits, shortened
-from firth.text.parallel import alongside, read_ahead, workers
 from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.file_decoding import CHUNK, COMPRESSED, Tick
 from firth.text.readers.formats import by_suffix, documents, file_format, no_tick, suffixes
 from firth.text.readers.pieces import Piece, batches, pieces_of_text
 from firth.text.readers.reader import READERS, Format, TableReader
 from firth.text.readers.remote import find_remote, is_url
+from firth.text.threads import alongside, read_ahead, workers
 
 _READER = 2  # increase if the same files give a different text, so that old scans are discarded
 _BETWEEN = b"\xff"  # hashed between documents; no UTF-8 text contains it

@@ -8,7 +8,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room, Usable
-from firth.serving.lab.starters import READER
+from firth.serving.lab.starters import QUESTIONS
 from firth.tasks.ability import ANSWER
 
 _, QUESTION, CONTEXT = ASKED_STORIES[0]
@@ -39,13 +39,13 @@ def usable(library: RunLibrary) -> Usable:
         library.runs_that_can(ANSWER),
         "There is no run that answers questions about a text. Train one on short generated stories; for other texts, it takes a "
         "file of questions, such as SQuAD:",
-        starter=READER,
+        starter=QUESTIONS,
     )
 
 
 ROOM = Room(
     "answer",
-    "Answer",
+    "Question answering",
     "Ask a question about a text: the model marks the words that answer it.",
     {"span": span},
     usable,

@@ -11,7 +11,7 @@ from firth.models.config import LanguageConfig
 from firth.models.counting import count
 from firth.models.initialise import initialise
 from firth.models.language import language_model
-from firth.models.point_reader import PointReader, point_reader
+from firth.models.point_regressor import PointRegressor, point_regressor
 
 CONFIGS: dict[str, LanguageConfig] = {
     "transformer": TransformerConfig(kind="transformer", width=8, depth=2, heads=2, context=16),
@@ -22,8 +22,8 @@ CONFIGS: dict[str, LanguageConfig] = {
 D = 3
 
 
-def made(kind: str) -> PointReader:
-    model = point_reader(CONFIGS[kind], D)
+def made(kind: str) -> PointRegressor:
+    model = point_regressor(CONFIGS[kind], D)
     initialise(model, torch.Generator().manual_seed(0))
     return model.double()
 
@@ -79,8 +79,8 @@ def test_it_is_the_language_model_with_numbers_in_place_of_tokens(kind: str) -> 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_it_has_no_weights_of_a_vocabulary(kind: str) -> None:
-    model = point_reader(CONFIGS[kind], D)
-    assert isinstance(model, PointReader)
+    model = point_regressor(CONFIGS[kind], D)
+    assert isinstance(model, PointRegressor)
     assert model.dimensions == D
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     outer = {name: shape for name, shape in shapes.items() if "embedding" in name or "output" in name}

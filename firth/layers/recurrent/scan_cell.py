@@ -19,11 +19,11 @@ from torch import Tensor
 from firth.layers.recurrent.cell import Cell, State, Weights
 
 
-class ParallelCell(Cell):
+class ScanCell(Cell):
     """A subclass writes `step`, as every cell, and `recurrence`: a and b of h_t = a_t⊙h_{t−1} + b_t. There is no U."""
 
     has_hidden_weights = False
-    parallel = True
+    scans = True
 
     @abstractmethod
     def recurrence(self, x_BTg: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,12 +37,12 @@ class ParallelCell(Cell):
     ) -> tuple[Tensor, State]:
         outputs, last = [], []
         for direction in range(self.directions):
-            y_BTd, h_Bd = self._parallel(x_BTi, state_DBd[0][direction], length_B, direction == 1)
+            y_BTd, h_Bd = self._scanned(x_BTi, state_DBd[0][direction], length_B, direction == 1)
             outputs.append(y_BTd)
             last.append(h_Bd)
         return torch.cat(outputs, -1), (torch.stack(last),)
 
-    def _parallel(self, x_BTi: Tensor, h_Bd: Tensor, length_B: Tensor | None, backward: bool) -> tuple[Tensor, Tensor]:
+    def _scanned(self, x_BTi: Tensor, h_Bd: Tensor, length_B: Tensor | None, backward: bool) -> tuple[Tensor, Tensor]:
         w = self.weights(backward)
         x_BTg = w.of_input(x_BTi).to(h_Bd.dtype)  # the scan stays in float32 under autocast
         a_BTd, b_BTd = self.recurrence(x_BTg)

@@ -13,12 +13,12 @@ from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
 from firth.layers.recurrent import CELLS, Cell, Recurrent
-from firth.layers.recurrent.parallel_cell import linear_scan
+from firth.layers.recurrent.scan_cell import linear_scan
 from firth.layers.state import RecurrentState
 from firth.oracles import recurrent as oracle
 
 INPUTS, WIDTH = 4, 6
-KINDS = [cell.kind for cell in CELLS if cell.parallel]
+KINDS = [cell.kind for cell in CELLS if cell.scans]
 
 
 def seeded(seed: int) -> torch.Generator:

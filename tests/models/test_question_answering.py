@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from firth.models import RecurrentEncoderConfig, TransformerEncoderConfig
-from firth.models.answer_reader import SpanReader, span_reader
 from firth.models.initialise import initialise
+from firth.models.question_answering import QuestionAnswerer, question_answerer
 
 V = 11
 CONFIGS: dict[str, Any] = {
@@ -20,9 +20,9 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def model_of(name: str) -> SpanReader:
-    model = span_reader(CONFIGS[name], V)
-    assert isinstance(model, SpanReader)
+def model_of(name: str) -> QuestionAnswerer:
+    model = question_answerer(CONFIGS[name], V)
+    assert isinstance(model, QuestionAnswerer)
     initialise(model, torch.Generator().manual_seed(0))
     return model.double().eval()
 

@@ -15,7 +15,7 @@ QUESTION, CONTEXT = 0, 1  # segments, for an encoder that has two or more
 SpanEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig  # a mean of word vectors has no positions
 
 
-class SpanReader(LabelReadout):
+class QuestionAnswerer(LabelReadout):
     """p(start = i) = softmax_i(w_s·x_i + b_s),  p(end = j) = softmax_j(w_e·x_j + b_e),  i and j in the context
     (Devlin et al. 2019, §4.2)."""
 
@@ -39,7 +39,7 @@ class SpanReader(LabelReadout):
         return start_BT, end_BT
 
 
-def span_reader(config: SpanEncoderConfig, vocab: int) -> SpanReader:
+def question_answerer(config: SpanEncoderConfig, vocab: int) -> QuestionAnswerer:
     """The module, with weights not yet drawn; see models/initialise.py."""
     segments = getattr(config, "segments", 0)
-    return SpanReader(encoder(config, vocab), vocab, config.dropout, segments, label_transform(config))
+    return QuestionAnswerer(encoder(config, vocab), vocab, config.dropout, segments, label_transform(config))

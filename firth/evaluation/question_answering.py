@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.evaluation.inference import inference, with_progress
-from firth.models.answer_reader import SpanReader
+from firth.models.question_answering import QuestionAnswerer
 from firth.progress import Progress, silent
 from firth.text.batches.readings import AnswerBatch, Readings
 from firth.training.distributed import all_merged
@@ -63,7 +63,7 @@ class _Ends(NamedTuple):
 
 
 def evaluate(
-    model: SpanReader, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
+    model: QuestionAnswerer, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> AnswerMeasures:
     ends = _ends(model, readings, batch, dtype, progress)
     predicted = [span.text for span in _best(readings, ends, longest)]
@@ -73,7 +73,7 @@ def evaluate(
 
 
 def find(
-    model: SpanReader, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
+    model: QuestionAnswerer, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> list[AnswerSpan]:
     """The most probable span of at most `longest` tokens for each question."""
     return _best(readings, _ends(model, readings, batch, dtype, progress), longest)
@@ -147,7 +147,7 @@ def _log_total(logits: Sequence[Floats]) -> float:
     return float(np.logaddexp.reduce(np.concatenate(logits)))
 
 
-def _ends(model: SpanReader, readings: Readings, batch: int, dtype: str, progress: Progress) -> list[_Ends]:
+def _ends(model: QuestionAnswerer, readings: Readings, batch: int, dtype: str, progress: Progress) -> list[_Ends]:
     """Start and end logits of each window, in float64."""
     ends: dict[int, _Ends] = {}
     with inference(model) as device:

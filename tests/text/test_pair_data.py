@@ -18,7 +18,7 @@ import pytest
 from firth.errors import ConfigError, DataError
 from firth.text import PairsConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.pairs import Pairs
-from firth.text.data.parallel import Parallel, encode_parallel, encode_source, prepare_parallel
+from firth.text.data.pairs import PairData, encode_pairs, encode_source, prepare_pairs
 from firth.text.data.sentence_pairs import sentence
 from firth.text.data_set import DATA_SETS, File
 
@@ -55,12 +55,12 @@ def write_one(path: Path, pairs: list[tuple[str, str]], header: tuple[str, str] 
     return path
 
 
-def prepared(path: Path, other: Path | None = None, **settings: Any) -> Parallel:
+def prepared(path: Path, other: Path | None = None, **settings: Any) -> PairData:
     data = PairsConfig(path=str(path), target_path=None if other is None else str(other), **{"valid": 0.0, **settings})
-    return prepare_parallel(data, WORDS)
+    return prepare_pairs(data, WORDS)
 
 
-def spelled(pairs: Pairs | None, data: Parallel) -> list[tuple[str, str]]:
+def spelled(pairs: Pairs | None, data: PairData) -> list[tuple[str, str]]:
     """Both sides, decoded; each ends with <eos>, which reads as a newline."""
     assert pairs is not None
     found = []
@@ -126,7 +126,7 @@ def test_a_table_without_a_line_of_names_has_them_from_the_settings(tmp_path: Pa
 def test_white_space_around_a_sentence_is_no_part_of_it_and_a_newline_inside_is_a_space(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps({"source": "  a\nb ", "target": "c\t"}) + "\n")
-    data = prepare_parallel(PairsConfig(path=str(path), valid=0.0), TokenizerConfig(kind="char"))
+    data = prepare_pairs(PairsConfig(path=str(path), valid=0.0), TokenizerConfig(kind="char"))
     assert spelled(data.train, data) == [("a b", "c")]
 
 
@@ -181,28 +181,28 @@ def test_a_limit_drops_long_pairs_of_either_side_from_training_only_and_says_so(
     data = PairsConfig(
         path=str(source), target_path=str(target), valid_path=str(source), valid_target_path=str(target), lower=True
     )
-    limited = prepare_parallel(data, WORDS, limit=2)
+    limited = prepare_pairs(data, WORDS, limit=2)
     assert spelled(limited.train, limited) == [("a b", "x y"), ("a", "x")]
     assert limited.valid is not None
     assert len(limited.valid) == 4
     assert limited.dropped == 2
     assert limited.notice is not None
     assert "2 of 4 training pairs (50 %) have more than 2 tokens on a side" in limited.notice
-    assert prepare_parallel(data, WORDS, limit=3).dropped == 0
+    assert prepare_pairs(data, WORDS, limit=3).dropped == 0
     with pytest.raises(ConfigError, match="a limit of 0 tokens"):
-        prepare_parallel(data, WORDS, limit=0)
+        prepare_pairs(data, WORDS, limit=0)
     alone = dataclasses.replace(data, valid_path=None, valid_target_path=None, valid=0.0)
     source.write_text("a b c\n" * 4)
     with pytest.raises(DataError, match="all 4 training pairs have more than 2 tokens on a side"):
-        prepare_parallel(alone, WORDS, limit=2)
+        prepare_pairs(alone, WORDS, limit=2)
 
 
 @pytest.mark.parametrize("kind", ["char", "word", "bpe", "wordpiece", "unigram"])
 def test_each_side_has_a_vocabulary_of_its_own_unless_it_is_joint(kind: Any, tmp_path: Path) -> None:
     source, target = write_two(tmp_path, MANY)
     data = PairsConfig(path=str(source), target_path=str(target), valid=0.0)
-    apart = prepare_parallel(data, TokenizerConfig(kind=kind, vocab=300))
-    joint = prepare_parallel(data, TokenizerConfig(kind=kind, vocab=300, joint=True))
+    apart = prepare_pairs(data, TokenizerConfig(kind=kind, vocab=300))
+    joint = prepare_pairs(data, TokenizerConfig(kind=kind, vocab=300, joint=True))
     assert apart.source_tokenizer.sha256 != apart.tokenizer.sha256
     assert joint.source_tokenizer is joint.tokenizer
     for tokenizer in (apart.source_tokenizer, apart.tokenizer, joint.tokenizer):
@@ -213,20 +213,20 @@ def test_each_side_has_a_vocabulary_of_its_own_unless_it_is_joint(kind: Any, tmp
 
 def test_one_pair_is_enough_for_an_eos(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, [("a b", "c")])
-    data = prepare_parallel(PairsConfig(path=str(source), target_path=str(target), valid=0.0), TokenizerConfig(kind="char"))
+    data = prepare_pairs(PairsConfig(path=str(source), target_path=str(target), valid=0.0), TokenizerConfig(kind="char"))
     assert spelled(data.train, data) == [("a b", "c")]
 
 
 def test_tokenizers_that_exist_are_kept_and_one_without_eos_is_refused(tmp_path: Path) -> None:
     source, target = write_two(tmp_path, BOOKS)
     settings = PairsConfig(path=str(source), target_path=str(target), valid=0.0)
-    made = prepare_parallel(settings, WORDS)
-    again = prepare_parallel(settings, (made.source_tokenizer, made.tokenizer))
+    made = prepare_pairs(settings, WORDS)
+    again = prepare_pairs(settings, (made.source_tokenizer, made.tokenizer))
     assert again.tokenizer is made.tokenizer
     assert again.source_tokenizer is made.source_tokenizer
     endless = Tokenizer.train(TokenizerConfig(kind="char"), [], documents=1, counts=Counter("".join(map("".join, BOOKS))))
     with pytest.raises(DataError, match="this tokenizer has no <eos>"):
-        prepare_parallel(settings, (endless, made.tokenizer))
+        prepare_pairs(settings, (endless, made.tokenizer))
 
 
 def test_a_character_that_was_never_seen_is_said_with_its_line(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_character_that_was_never_seen_is_said_with_its_line(tmp_path: Path) -
         test_target_path=str(test[1]),
     )
     with pytest.raises(DataError, match=r"x\.en:2: the text has characters that are not in the vocabulary: 'β'"):
-        prepare_parallel(data, TokenizerConfig(kind="char"))
+        prepare_pairs(data, TokenizerConfig(kind="char"))
 
 
 def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
 )
 def test_settings_that_give_no_pairs_are_refused(settings: dict[str, Any], message: str, mirror: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        prepare_parallel(PairsConfig(**settings), WORDS)
+        prepare_pairs(PairsConfig(**settings), WORDS)
     assert message in str(caught.value)
 
 
@@ -367,56 +367,56 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_named_set_of_two_files_has_its_own_parts_in_either_direction(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="multi30k"), WORDS)
+    data = prepare_pairs(PairsConfig(name="multi30k"), WORDS)
     assert spelled(data.train, data) == [("A dog.", "Ein Hund."), ("A cat.", "Eine Katze.")]
     assert data.valid is not None
     assert data.test is not None
     assert (data.valid.texts, data.test.texts) == ((("Dogs.", "Hunde."),), (("Cats.", "Katzen."),))
     for settings in ({"source": "de", "target": "en"}, {"source": "de"}, {"target": "en"}):
-        back = prepare_parallel(PairsConfig(name="multi30k", **settings), WORDS)  # type: ignore[arg-type]
+        back = prepare_pairs(PairsConfig(name="multi30k", **settings), WORDS)  # type: ignore[arg-type]
         assert spelled(back.train, back) == [("Ein Hund.", "A dog."), ("Eine Katze.", "A cat.")]
         assert back.test is not None
         assert back.test.texts == (("Katzen.", "Cats."),)
 
 
 def test_a_named_table_needs_no_header(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="tatoeba-en-nl", valid=0.0), WORDS)
+    data = prepare_pairs(PairsConfig(name="tatoeba-en-nl", valid=0.0), WORDS)
     assert spelled(data.train, data) == [("Hi.", "Hoi."), ("A dog.", "Een hond.")]
-    back = prepare_parallel(PairsConfig(name="tatoeba-en-nl", source="nl", valid=0.0), WORDS)
+    back = prepare_pairs(PairsConfig(name="tatoeba-en-nl", source="nl", valid=0.0), WORDS)
     assert spelled(back.train, back) == [("Hoi.", "Hi."), ("Een hond.", "A dog.")]
 
 
 def test_scan_has_two_splits(mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="scan", valid=0.0), WORDS)
+    data = prepare_pairs(PairsConfig(name="scan", valid=0.0), WORDS)
     assert spelled(data.train, data) == [("walk twice", "I_WALK I_WALK")]
     assert data.test is not None
     assert data.test.texts == (("run", "I_RUN"),)
-    length = prepare_parallel(PairsConfig(name="scan", split="length", source="actions", valid=0.0), WORDS)
+    length = prepare_pairs(PairsConfig(name="scan", split="length", source="actions", valid=0.0), WORDS)
     assert spelled(length.train, length) == [("I_JUMP", "jump")]
 
 
 @pytest.mark.parametrize("line", ["run OUT: I_RUN", "IN: run I_RUN", ""])
 def test_a_line_of_scan_must_have_both_marks(line: str, mirror: Path) -> None:
-    data = prepare_parallel(PairsConfig(name="scan", valid=0.0), WORDS)
+    data = prepare_pairs(PairsConfig(name="scan", valid=0.0), WORDS)
     (mirror / "mine.txt").write_text(f"IN: run OUT: I_RUN\n{line}\n")
     with pytest.raises(DataError) as caught:
-        encode_parallel(mirror / "mine.txt", None, (data.source_tokenizer, data.tokenizer), PairsConfig(name="scan"))
+        encode_pairs(mirror / "mine.txt", None, (data.source_tokenizer, data.tokenizer), PairsConfig(name="scan"))
     assert f'mine.txt:2 is {line!r}; expected "IN: a command OUT: its actions"' in str(caught.value)
 
 
 def test_given_files_come_before_those_of_the_set(mirror: Path) -> None:
     valid = write_two(mirror, [("My dog", "Mein Hund")], "v")
-    data = prepare_parallel(PairsConfig(name="multi30k", valid_path=str(valid[0]), valid_target_path=str(valid[1])), WORDS)
+    data = prepare_pairs(PairsConfig(name="multi30k", valid_path=str(valid[0]), valid_target_path=str(valid[1])), WORDS)
     assert data.valid is not None
     assert data.valid.texts == (("My dog", "Mein Hund"),)
 
 
 def test_other_files_are_read_as_those_of_the_run(mirror: Path) -> None:
     settings = PairsConfig(name="multi30k", lower=True)
-    data = prepare_parallel(settings, WORDS)
+    data = prepare_pairs(settings, WORDS)
     tokenizers = data.source_tokenizer, data.tokenizer
-    two = encode_parallel(*write_two(mirror, [("A Dog.", "Ein HUND.")], "mine"), tokenizers, settings)
-    one = encode_parallel(write_one(mirror / "mine.csv", [("Ein HUND.", "A Dog.")], ("de", "en")), None, tokenizers, settings)
+    two = encode_pairs(*write_two(mirror, [("A Dog.", "Ein HUND.")], "mine"), tokenizers, settings)
+    one = encode_pairs(write_one(mirror / "mine.csv", [("Ein HUND.", "A Dog.")], ("de", "en")), None, tokenizers, settings)
     assert two.texts == one.texts == (("a dog.", "ein hund."),)
     assert spelled(two, data) == spelled(one, data) == [("a dog.", "ein hund.")]
 
@@ -430,7 +430,7 @@ def test_the_fingerprint_is_of_both_sides(tmp_path: Path) -> None:
 
 def test_dates_need_no_files() -> None:
     pytest.importorskip("babel", reason="needs babel")
-    data = prepare_parallel(PairsConfig(name="dates", locales=("fr", "de"), count=200), TokenizerConfig(kind="char"))
+    data = prepare_pairs(PairsConfig(name="dates", locales=("fr", "de"), count=200), TokenizerConfig(kind="char"))
     assert data.valid is not None
     assert data.test is not None
     assert [len(part) for part in (data.train, data.valid, data.test)] == [200, 20, 20]
@@ -440,16 +440,16 @@ def test_dates_need_no_files() -> None:
 @pytest.mark.long
 def test_the_real_sets_are_what_the_literature_counts(firth_data: Path) -> None:
     small = TokenizerConfig(kind="word", vocab=1000)
-    data = prepare_parallel(PairsConfig(name="multi30k"), small)
+    data = prepare_pairs(PairsConfig(name="multi30k"), small)
     assert [len(part) for part in (data.train, data.valid, data.test) if part is not None] == [29000, 1014, 1000]
     for split, counts in (("simple", [16728, 4182]), ("length", [16990, 3920])):
-        data = prepare_parallel(PairsConfig(name="scan", split=split, valid=0.0), small)
+        data = prepare_pairs(PairsConfig(name="scan", split=split, valid=0.0), small)
         assert [len(part) for part in (data.train, data.test) if part is not None] == counts
-    data = prepare_parallel(PairsConfig(name="tatoeba-en-nl", valid=0.0), small)
+    data = prepare_pairs(PairsConfig(name="tatoeba-en-nl", valid=0.0), small)
     assert len(data.train) == 52_652
 
 
 def test_a_small_set_of_dates_can_spell_all_its_parts() -> None:
-    small = prepare_parallel(PairsConfig(name="dates", count=500), TokenizerConfig(kind="char"))
+    small = prepare_pairs(PairsConfig(name="dates", count=500), TokenizerConfig(kind="char"))
     assert small.test is not None
     assert len(small.test) == 50

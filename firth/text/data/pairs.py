@@ -30,7 +30,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]  # source and target; the same one twic
 
 
 @dataclass(frozen=True)
-class Parallel:
+class PairData:
     """The data of a sequence-to-sequence run."""
 
     source_tokenizer: Tokenizer
@@ -49,14 +49,14 @@ class Parallel:
         return left_out_notice(self.dropped, len(self.train), "training pairs", limit, remedy)
 
 
-def prepare_parallel(
+def prepare_pairs(
     data: PairsConfig,
     tokenizer: TokenizerConfig | Tokenizers,
     limit: int | None = None,
     progress: Progress = silent,
     *,
     all_texts: bool = False,
-) -> Parallel:
+) -> PairData:
     """Read, split, tokenise.
 
     Without validation pairs, `data.valid` of the pairs are held out: the end of a shuffle that depends on their number alone,
@@ -79,7 +79,7 @@ def prepare_parallel(
     encoded = _encoded(train, tokenizer, progress)
     kept = _within(encoded, limit)
     texts = ((train[n].source, train[n].target) for n in kept) if all_texts else None
-    return Parallel(
+    return PairData(
         *tokenizer,
         train=Pairs.of([encoded[0][n] for n in kept], [encoded[1][n] for n in kept], texts, start=_start(tokenizer)),
         valid=None if valid is None else _with_texts(valid, tokenizer, progress),
@@ -90,7 +90,7 @@ def prepare_parallel(
     )
 
 
-def encode_parallel(
+def encode_pairs(
     path: str | Path, target_path: str | Path | None, tokenizers: Tokenizers, data: PairsConfig, progress: Progress = silent
 ) -> Pairs:
     """The pairs of another file, or two, read with the settings of a run."""

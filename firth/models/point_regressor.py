@@ -16,7 +16,7 @@ from firth.models.language import language_model
 from firth.models.network import Network
 
 
-class PointReader(Network):
+class PointRegressor(Network):
     """ŷ_k = √D · (a·h_k + b), h_k the hidden state of a language model over W[x_1, 0], W[0, y_1 / √D], …, W[x_k, 0]  (Garg et
     al. 2022).
 
@@ -61,6 +61,6 @@ class PointReader(Network):
         return torch.stack((x_BEn, y_BEn), dim=2).flatten(1, 2)[:, :-1].to(self.output.weight.dtype)
 
 
-def point_reader(config: LanguageConfig, dimensions: int) -> PointReader:
+def point_regressor(config: LanguageConfig, dimensions: int) -> PointRegressor:
     """The module, with weights not yet drawn; see models/initialise.py."""
-    return PointReader(config, dimensions)
+    return PointRegressor(config, dimensions)
