@@ -26,7 +26,7 @@ import tomli_w
 
 from firth.api.recipe import Expected, Recipe
 from firth.config import choices, sub_tables
-from firth.decoding.config import DecodingConfig
+from firth.decoding.config import FILTERS, DecodingConfig
 from firth.experiments.results import place
 from firth.ideas import Ideas
 from firth.layers.activation import ACTIVATIONS
@@ -65,6 +65,7 @@ IDEAS: dict[str, Ideas[Any]] = {
     "Recurrent cells": CELLS,
     "Norms": NORMS,
     "Activations": ACTIVATIONS,
+    "Sampling filters": FILTERS,
     "Optimisers": OPTIMIZERS,
     "Learning-rate schedules": SCHEDULES,
 }
@@ -474,11 +475,12 @@ def with_examples(page: str) -> str:
 
 def kinds_table(collection: Ideas[Any]) -> str:
     """The kinds that firth ships, as they describe themselves."""
-    rows = []
+    rows, is_filter = [], collection is FILTERS  # a filter is chosen by its settings
     for one in (collection[kind] for kind in collection.shipped_kinds):
         latex = one.latex.replace("|", r"\vert ").strip()  # a bar would end a cell
-        rows.append((_code(one.kind), one.title(), one.about, f"${latex}$" if latex else ""))
-    return _markdown(("kind", "name", "what it does", "equation"), rows)
+        named = [field.name for field in dataclasses.fields(one)] if is_filter else [one.kind]
+        rows.append((", ".join(map(_code, named)), one.title(), one.about, f"${latex}$" if latex else ""))
+    return _markdown(("settings" if is_filter else "kind", "name", "what it does", "equation"), rows)
 
 
 def kinds_page() -> str:

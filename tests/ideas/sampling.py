@@ -8,6 +8,9 @@ from firth.decoding.sampling.filter import Filter
 
 @dataclass(frozen=True, kw_only=True)
 class TopA(Filter):
+    about = "Drops the more of the improbable tokens, the more probable the best one is."
+    label, latex = "top-a", r"p_v \ge a \max_w p_w^2"
+
     top_a: float = setting(0.0, "drop tokens less probable than top_a times the square of the largest probability; 0: off")
 
     def checks(self):

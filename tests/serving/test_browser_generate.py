@@ -62,6 +62,11 @@ def test_temperature_and_cuts_change_the_shares_and_not_what_is_written(visit: V
     page.set("top_p", "0.9")
     _assert_bars(page, transformer_run, "the list", temperature=0.5, top_k=3, top_p=0.9, seed=1)
     assert (_written(page), _tokens(page)) == (before, tokens)
+    page.page.get_by_text("More sampling filters").click()
+    page.set("min_p", "0.5")
+    _assert_bars(page, transformer_run, "the list", temperature=0.5, top_k=3, top_p=0.9, min_p=0.5, seed=1)
+    page.set("min_p", "")
+    _assert_bars(page, transformer_run, "the list", temperature=0.5, top_k=3, top_p=0.9, seed=1)
     page.set("temperature", "0")
     assert page.plot("next")["data"][1]["x"][:2] == [1, 0]
 

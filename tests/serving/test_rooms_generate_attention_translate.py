@@ -20,6 +20,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Cancelled
 from firth.serving.lab.rooms import attention, generate, translate
+from firth.tasks.abilities.stepwise_generation import next_token
 from firth.tasks.run import Run
 
 View = Callable[..., ViewResult]
@@ -155,3 +156,18 @@ def test_the_copied_python_writes_the_same(char_run: Path) -> None:
     result = ask(generate.continuation, RunLibrary([char_run]), run="char", prompt="the", more="6", seed="4", temperature="0.8")
     assert executed(result.python)["ids"] == result.facts["ids"]
     assert len(result.facts["ids"]) == 6  # type: ignore[arg-type]
+
+
+def test_generate_offers_every_filter_that_works_step_by_step_and_own_ones(char_run: Path, use: Callable[[Path], None]) -> None:
+    use(Path(__file__).parents[1] / "ideas" / "sampling.py")
+    library = RunLibrary([char_run])
+    offered = {one.value: one.facts["settings"] for one in generate.ROOM.choices(library)["filter"]}
+    assert {"min_p", "dry", "repetition_penalty", "top_a"} <= offered.keys()
+    assert not {"temperature", "mirostat", "regex"} & offered.keys()
+    result = ask(generate.next_token_view, library, run="char", prompt="the ", top_a="0.5", min_p="")
+    assert "min_p" not in result.python
+    shares = result.figures["next"].plot.data[1].x
+    model = load(char_run)
+    found = next_token(model, "the ", [], model.decoding({"top_a": 0.5}))
+    np.testing.assert_allclose(shares, [one.share for one in found.candidates])
+    assert 0 in shares

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OneOf(Constraint):
+    label = "choice"
+    about = "Excludes tokens after which the text could not become one of several texts."
+
     choice: tuple[str, ...] = setting((), "texts one of which must be generated, exactly as it is given")
 
     def checks(self) -> Iterable[Check]:

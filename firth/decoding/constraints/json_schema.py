@@ -21,6 +21,9 @@ _NEEDED = '{}[]":, -.0123456789truefalsn'
 
 @dataclass(frozen=True, kw_only=True)
 class JsonSchema(Constraint):
+    label = "JSON schema"
+    about = "Excludes tokens after which the text could not be JSON of a schema."
+
     json_schema: str = setting("", "a JSON schema that the text, as JSON, must satisfy; empty: any text")
 
     def checks(self) -> Iterable[Check]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Regex(Constraint):
     """The expression has to match the whole text. Its syntax is that of Rust: as in Python, without \\1 and look-around."""
 
+    label = "regular expression"
+    about = "Excludes tokens after which the text could not match a regular expression."
+
     regex: str = setting("", "a regular expression that the whole text must match; empty: any text")
 
     def checks(self) -> Iterable[Check]:

@@ -21,6 +21,9 @@ class Dry(Filter):
     """x − m · b^(L − A) for a token that would continue a repetition: the last L tokens, L ≥ A, have occurred before, and the
     token came next there. Of several occurrences, the longest counts."""
 
+    label = "DRY"
+    about = "Makes a token that would continue a repetition less probable (llama.cpp)."
+    latex = r"x_v - m \, b^{L - A}"
     drawing: ClassVar[bool] = False
 
     dry_multiplier: float = setting(0.0, "subtract this · b^(L − A) from the logits of tokens that repeat L tokens (DRY); 0: off")

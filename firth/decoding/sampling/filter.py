@@ -1,7 +1,8 @@
 """A sampling filter: its settings, and what they do to the logits of the next token.
 
 Each filter is one file and one base class of DecodingConfig (decoding/config.py). Options of the command line, keywords in
-Python, fields of HTTP requests, the table in docs/recipes.md, and what import and export translate follow from its fields.
+Python, fields of HTTP requests, controls of the lab, the tables in docs/recipes.md, and what import and export translate
+follow from its fields.
 
 Letters: n rows, V vocabulary.
 """
@@ -34,8 +35,8 @@ class Filter(Idea):
 
     def __init_subclass__(cls, **more: Any) -> None:
         """The kind is the name of the class: TopK is "top_k"."""
-        super().__init_subclass__(**more)
         cls.kind = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__).strip("_")
+        super().__init_subclass__(**more)
 
     def checks(self) -> Iterable[Check]:
         """The conditions that the values must meet."""

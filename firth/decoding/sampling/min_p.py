@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class MinP(Filter):
     """Only tokens with p ≥ min_p · max p."""
 
+    label = "min-p"
+    about = "Keeps tokens of at least a fraction of the highest probability (Nguyen et al. 2024)."
+    latex = r"p_v \ge m \max_w p_w"
     hugging_face: ClassVar[Mapping[str, str]] = {"min_p": "min_p"}
     gguf: ClassVar[Mapping[str, str]] = {"min_p": "min_p"}
 

@@ -21,6 +21,8 @@ class Mirostat(Filter):
     the bound: μ ← μ − η (−log₂ q − τ), from μ = 2τ on (algorithm 1, where the tokens are cut off by their exact surprisal instead
     of an estimate of it; in llama.cpp this is version 2)."""
 
+    about = "Keeps the surprisal of the text near a target (Basu et al. 2021)."
+    latex = r"-\log_2 p_v \le \mu, \quad \mu \leftarrow \mu - \eta \, (-\log_2 q - \tau)"
     alone: ClassVar[bool] = True
 
     mirostat: float = setting(0.0, "keep the surprisal of the text near this many bits per token (mirostat's τ); 0: off")

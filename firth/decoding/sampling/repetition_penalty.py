@@ -19,6 +19,8 @@ class RepetitionPenalty(Filter):
     """x / θ, or x·θ where x < 0, for the logits x of tokens that have occurred (§4.1). The paper always divides, which would make
     a token with a negative logit more probable."""
 
+    about = "Makes tokens that have occurred less probable (Keskar et al. 2019)."
+    latex = r"x_v / \theta, \text{ or } x_v \theta \text{ if } x_v < 0"
     drawing: ClassVar[bool] = False
     hugging_face: ClassVar[Mapping[str, str]] = {"repetition_penalty": "repetition_penalty"}
     gguf: ClassVar[Mapping[str, str]] = {"repetition_penalty": "penalty_repeat"}

@@ -20,6 +20,8 @@ COLDEST = 1e-6  # float32 cannot tell smaller ones from 0, and logits divided by
 class Temperature(Filter):
     """p = softmax(x / T). At T = 0 nothing is drawn: the most probable token is taken."""
 
+    about = "Divides the logits: below 1 the distribution is steeper, above 1 flatter."
+    latex = r"p = \mathrm{softmax}(x / T)"
     hugging_face: ClassVar[Mapping[str, str]] = {"temperature": "temperature"}
     gguf: ClassVar[Mapping[str, str]] = {"temperature": "temp"}
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 class TopK(Filter):
     """Only the k most probable tokens; on ties the smaller ids."""
 
+    label = "top-k"
+    about = "Keeps the k most probable tokens (Fan et al. 2018)."
+    latex = r"\mathrm{rank}(v) \le k"
     hugging_face: ClassVar[Mapping[str, str]] = {"top_k": "top_k"}
     gguf: ClassVar[Mapping[str, str]] = {"top_k": "top_k"}
 

@@ -20,6 +20,9 @@ NARROWEST = 1e-9  # float32 cannot tell smaller ones from 0
 class TopP(Filter):
     """The nucleus: the smallest set of most probable tokens whose total probability reaches p. At least one token stays."""
 
+    label = "top-p (nucleus)"
+    about = "Keeps the most probable tokens until their total reaches p (Holtzman et al. 2020)."
+    latex = r"\textstyle\sum_{w : \mathrm{rank}(w) < \mathrm{rank}(v)} p_w < p"
     hugging_face: ClassVar[Mapping[str, str]] = {"top_p": "top_p"}
     gguf: ClassVar[Mapping[str, str]] = {"top_p": "top_p"}
 

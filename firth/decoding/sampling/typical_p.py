@@ -19,6 +19,9 @@ class TypicalP(Filter):
     """The smallest set of tokens with a total probability of at least typical_p whose surprisal is closest to the entropy:
     small |−log p − H|, H = −Σ p log p (eq. 11)."""
 
+    label = "locally typical"
+    about = "Keeps the tokens whose surprisal is closest to the entropy (Meister et al. 2022)."
+    latex = r"\text{small } \vert -\log p_v - H(p) \vert"
     hugging_face: ClassVar[Mapping[str, str]] = {"typical_p": "typical_p"}
 
     typical_p: float = setting(1.0, "sample from the tokens of this total probability that are the most typical; 1: all")

@@ -19,6 +19,9 @@ class Xtc(Filter):
     """With probability π, only the least probable of the tokens with p ≥ threshold stays. Tossing a coin for that and drawing
     then is the same as drawing from the mixture of both distributions, π·p′ + (1 − π)·p, so no coin is tossed."""
 
+    label = "XTC"
+    about = "Sometimes excludes the top choices, all but the least probable of them (llama.cpp)."
+    latex = r"p' = \pi \, p^{\mathrm{rest}} + (1 - \pi) \, p"
     gguf: ClassVar[Mapping[str, str]] = {"xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold"}
 
     xtc_probability: float = setting(0.0, "how often to exclude the top choices: all but the least probable of them; 0: never")

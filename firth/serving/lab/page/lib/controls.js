@@ -40,7 +40,7 @@ function input(spec, lab) {
       options(select, offered(spec, lab));
       return select;
     }
-    case "number": return element("input", { type: "number", ...limits, step: spec.step ?? "any" });
+    case "number": return element("input", { type: "number", ...limits, step: spec.step ?? "any", placeholder: spec.placeholder });
     case "range": return element("input", { type: "range", ...limits });
     case "flag": return element("input", { type: "checkbox" });
     case "area": return element("textarea", { placeholder: spec.placeholder, maxlength: spec.longest });
@@ -111,7 +111,7 @@ function bound(spec, lab) {
   };
   lab.refreshers.push(refresh);
   refresh();
-  const label = element("label", { class: spec.kind === "flag" ? "flag" : spec.wide || spec.kind === "area" ? "wide" : null });
+  const label = element("label", { class: spec.kind === "flag" ? "flag" : spec.wide || spec.kind === "area" ? "wide" : null, title: spec.title });
   const words = element("span", { text: spec.label });
   if (told) words.append(" ", told);
   label.append(...(spec.kind === "flag" ? [box, words] : [words, box]));

@@ -16,6 +16,18 @@ const controls = (lab, actions) => [
   { name: "over", label: "Start over", kind: "button", press: actions.over },
 ];
 
+// The filters besides those above, each with its settings; an empty box has the usual value.
+function furtherFilters(root, lab) {
+  const details = lab.element("details", {}, lab.element("summary", { text: "More sampling filters" }));
+  for (const { label, about, settings } of lab.choices("filter")) {
+    details.append(lab.element("p", {}, lab.element("strong", { text: `${label}: ` }), about));
+    lab.controls(details, settings.map(({ name, meaning, value }) => (
+      { name, label: name.replaceAll("_", " "), title: meaning, kind: "number", value: "", placeholder: value })));
+    details.open ||= settings.some(({ name }) => lab.state[name]);
+  }
+  root.append(details);
+}
+
 const STATE = [
   { name: "level", label: "Layer", kind: "select", options: [], value: "" },
   { name: "gate", label: "State or gate", kind: "select", options: [], value: "" },
@@ -69,6 +81,7 @@ export function mount(root, lab) {
       return result ? push([...ids(), ...result.facts.ids]) : lab.draw();
     },
   }));
+  furtherFilters(root, lab);
   const working = element("div"), out = element("div"), writtenText = element("pre", { "data-written": true, "aria-live": "polite" });
   const about = element("p", { "data-about": true }), candidates = element("div", { class: "controls", role: "group", "aria-label": "choose the next token" });
   const hidden = element("section", { hidden: true }, element("h2", { text: "Hidden state and gates" })), states = element("div");
