@@ -21,6 +21,7 @@ from firth.errors import ConfigError, DataError
 from firth.figures.figure import Drawn, Figure
 from firth.figures.predictions import predictions_text, surprisal_strip
 from firth.models import ConditionalDecoder, LanguageModel
+from firth.progress import Progress, silent
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -123,3 +124,13 @@ def _likely(log_p_TV: Tensor, name: Callable[[int], str], top: int) -> list[Like
     values_Tk, ids_Tk = log_p_TV.topk(min(top, log_p_TV.shape[1]), dim=1)
     rows = zip(ids_Tk.tolist(), values_Tk.exp().tolist(), strict=True)
     return [tuple((name(id), p) for id, p in zip(ids, chances, strict=True)) for ids, chances in rows]
+
+
+def read_log_probabilities(network: LanguageModel, ids: Ints, progress: Progress = silent) -> list[float]:
+    """log p(x_t | x_<t) for t = 1 … T−1, of a text of any length."""
+    result: list[float] = []
+    for log_p_TV in of_text(network, ids[:-1]):
+        came_T = torch.from_numpy(ids[len(result) + 1 :][: len(log_p_TV)]).to(log_p_TV.device)
+        result += log_p_TV.gather(1, came_T.unsqueeze(1)).squeeze(1).tolist()
+        progress("scoring", len(result), len(ids) - 1)
+    return result

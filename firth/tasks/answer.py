@@ -28,8 +28,7 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
 from firth.text import TokenizerConfig
-from firth.text.batches.buckets import Bucketed
-from firth.text.batches.readings import AnswerBatch, Readings
+from firth.text.batches.readings import Readings
 from firth.text.config import QuestionsConfig
 from firth.text.data.questions import QuestionData, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
@@ -119,9 +118,6 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
         batch = readings.batch(np.array([0]))
         return arrays_reading(self.network, self.tokenizer, (batch.token_BT, batch.length_B, batch.first_B))
 
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
-
 
 ReaderRun = QuestionAnsweringRun  # its former name
 
@@ -154,9 +150,6 @@ class QuestionAnswering(Task[QuestionsConfig, QuestionAnsweringConfig, QuestionD
     def network(self, source_vocab: int, vocab: int) -> QuestionAnswerer:
         assert isinstance(self.recipe.model, SpanEncoderConfig)  # a recipe's family fits its objective
         return question_answerer(self.recipe.model, vocab)
-
-    def batches(self, data: QuestionData) -> Bucketed[AnswerBatch]:
-        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: QuestionData) -> Loss:
         return question_answering

@@ -33,8 +33,7 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
 from firth.text import TokenizerConfig
-from firth.text.batches.buckets import Bucketed
-from firth.text.batches.captions import CaptionBatch, Captions
+from firth.text.batches.captions import Captions
 from firth.text.config import CaptionsConfig
 from firth.text.data.captions import CaptionData, encode_captions, prepare_captions
 from firth.text.readers.images import Bytes, ImageLike, read_image
@@ -155,9 +154,6 @@ class CaptionerRun(Run[ConditionalDecoder]):
             "beam": config.beam,
         }
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        return self.evaluate(path, progress, split=split)
-
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
         """`text` is the path of an image and `target` its caption, by default the run's own. The tokens of an image are its
         cells."""
@@ -177,9 +173,6 @@ class CaptionerRun(Run[ConditionalDecoder]):
         target_T = self.captioner.target(pixels, target, self.recipe.decoding)
         input_1T = torch.from_numpy(np.append(target_T[-1:], target_T[:-1])).unsqueeze(0).to(self.device)
         return torch.from_numpy(pixels).unsqueeze(0).to(self.device), target_T, input_1T
-
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.start(self.network.encode(*tokens))
 
 
 class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
@@ -214,9 +207,6 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
         model = self.recipe.model
         assert isinstance(model, CaptionModelConfig)  # a recipe's family fits its objective
         return captioner(model.with_room(self.recipe.training.context), self.recipe.data.side, vocab)
-
-    def batches(self, data: CaptionData) -> Bucketed[CaptionBatch]:
-        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: CaptionData) -> Loss:
         return partial(caption, smoothing=self.recipe.objective.smoothing)

@@ -36,8 +36,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
 from firth.text import TokenizerConfig
-from firth.text.batches.buckets import Bucketed, by_length
-from firth.text.batches.examples import Examples, LabelledBatch
+from firth.text.batches.buckets import by_length
+from firth.text.batches.examples import Examples
 from firth.text.batches.padding import padded
 from firth.text.config import LabelledConfig
 from firth.text.data.labelled import Labelled, encode_labelled, listed, prepare_labelled
@@ -254,9 +254,6 @@ class ClassifierRun(Run[Classifier]):
             warnings.simplefilter("ignore")  # a word that the run has never seen is part of the test
             return measure_contrast(lambda texts: [classification.label for classification in self.classify(texts)])
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        return self._measured(path, split, progress, self.threshold)
-
     def _measured(
         self, path: str | Path | None, split: Split | None, progress: Progress, decision: Threshold | None
     ) -> dict[str, object]:
@@ -273,9 +270,6 @@ class ClassifierRun(Run[Classifier]):
         if path is not None:
             return str(path), encode_labelled(path, self.tokenizer, self.recipe.data, progress)
         return chosen(prepare_labelled(self.recipe.data, self.tokenizer, progress), split)
-
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
 
 
 class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
@@ -324,9 +318,6 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     def network(self, source_vocab: int, vocab: int) -> Classifier:
         assert not isinstance(self.recipe.model, Seq2SeqConfig | CaptionModelConfig)  # a recipe's family fits its objective
         return classifier(self.recipe.model, vocab, self.classes())
-
-    def batches(self, data: Labelled) -> Bucketed[LabelledBatch]:
-        return data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: Labelled) -> Loss:
         objective = self.recipe.objective

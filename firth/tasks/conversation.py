@@ -34,12 +34,11 @@ from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.tasks.abilities.continuation import Continuation
 from firth.tasks.abilities.inspection_inputs import one_reading
-from firth.tasks.abilities.skill_table import skill_table
 from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows
+from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows, skill_table
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.buckets import Bucketed
 from firth.text.batches.conversations import ConversationBatch

@@ -18,8 +18,8 @@ from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.ability import ON_TEXT, RESTORE
-from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.run import refuse_one_text
+from firth.tasks.span_corruption import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.task import SEARCHES, ObjectiveConfig
 from firth.text import Prepared, Tokenizer
 from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep

@@ -32,7 +32,7 @@ from firth.progress import Progress
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import names, one_reading
 from firth.tasks.ability import FIND_REPLACED, ON_TEXT
-from firth.tasks.masked_text import MaskedTextTask
+from firth.tasks.masked import MaskedTextTask
 from firth.tasks.run import refuse_one_text
 from firth.tasks.running_text import RunningTextRun
 from firth.tasks.task import ObjectiveConfig, rows
@@ -134,9 +134,6 @@ class ElectraRun(RunningTextRun[Electra]):
         ids = self._document(self._encoder().encode([text]).ids[0])
         reading = one_reading(self.network, self.tokenizer, ids, self._forward)
         return dataclasses.replace(reading, network=self.network.encoder)
-
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
 
 
 class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):

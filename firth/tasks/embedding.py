@@ -103,16 +103,10 @@ class EmbeddingRun(Run[TextEmbedder]):
             )
         return encoded
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        _untrained()
-
     def evaluate(
         self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
     ) -> dict[str, object]:
         raise ConfigError("a sentence encoder has no loss to evaluate. Use wic, or `firth search --evaluate --run`.")
-
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
 
 
 def _untrained() -> NoReturn:
@@ -145,9 +139,6 @@ class TextEmbedding(Task[RunningTextConfig, EmbeddingConfig, Prepared]):
         return text_embedder(model, vocab, normalize=self.recipe.objective.normalize)
 
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Prepared:
-        _untrained()
-
-    def batches(self, data: Prepared) -> NoReturn:
         _untrained()
 
     def loss(self, data: Prepared) -> NoReturn:

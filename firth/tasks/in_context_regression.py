@@ -52,9 +52,6 @@ class RegressionRun(Run[PointRegressor]):
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
         raise ConfigError("this run reads numbers, so there is no text to inspect. Use another run.")
 
-    def _forward(self, *tokens: Any) -> Any:
-        raise NotImplementedError("see reading()")
-
 
 class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, LinearData]):
     name = "in-context-regression"

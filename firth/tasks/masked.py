@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +21,10 @@ from firth.tasks.abilities.completion import BLANK
 from firth.tasks.abilities.fill_mask import Filling, fill, masked_parts
 from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.ability import FILL, ON_TEXT
-from firth.tasks.masked_text import MaskedTextTask
-from firth.tasks.running_text import RunningTextRun
-from firth.tasks.task import TokenLossConfig, rows
+from firth.tasks.running_text import RunningTextRun, RunningTextTask
+from firth.tasks.task import O, TokenLossConfig, rows
 from firth.text import Prepared, TokenFile, Tokenizer
-from firth.text.batches.masking import Masking
+from firth.text.batches.masking import MaskedWindows, Masking
 from firth.training.loop import Loss
 
 
@@ -61,8 +61,25 @@ class MaskedRun(RunningTextRun[MaskedLM]):
         ids, _ = masked_parts(self, text.split(BLANK))
         return one_reading(self.network, self.tokenizer, ids, self._forward)
 
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
+
+class MaskedTextTask(RunningTextTask[O]):
+    """The common part of the tasks that mask tokens of running text."""
+
+    families = ("encoder",)
+    unsupported = {"training.carry": "masked windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
+
+    def check(self) -> None:
+        super().check()
+        self.refuse_average("reads each token by itself and cannot predict a masked one")
+        self.expect_context()
+
+    @abstractmethod
+    def masking(self, tokenizer: Tokenizer, seed: int = 0) -> Masking:
+        """Evaluation masks with seed 0, so that runs with other seeds are asked the same."""
+
+    def batches(self, data: Prepared) -> MaskedWindows:
+        config = self.recipe.training
+        return MaskedWindows(data.train.ids, config.batch, config.context, self.masking(data.tokenizer, config.seed))
 
 
 class Masked(MaskedTextTask[MaskedConfig]):

@@ -23,7 +23,7 @@ from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
 from firth.figures.figure import Tabled
 from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
-from firth.inspection.predictions import Predictions, of_text, predictions
+from firth.inspection.predictions import Predictions, of_text, predictions, read_log_probabilities
 from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.layers.position.rotary_scaling import RotaryScaling
 from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
@@ -36,7 +36,6 @@ from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.continuation import Continuation, end_tokens, search
 from firth.tasks.abilities.drafting import LanguageRun, check_draft, sampled
 from firth.tasks.abilities.inspection_inputs import one_reading
-from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.abilities.stop_strings import until_stop
 from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.run import Run
@@ -288,9 +287,6 @@ class LanguageModelRun(Run[LanguageModel]):
         if rotary_scaling not in get_args(RotaryScaling):
             raise ConfigError(f'rotary_scaling is "{rotary_scaling}"; choose {either(get_args(RotaryScaling))}.')
         return stretched(network, context, rotary_scaling, self.recipe.training.context)
-
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        return self.evaluate(path, progress, split=split)
 
     def reading(self, text: str, target: str | None = None, context: str | None = None) -> Reading:
         if text and not text.strip() and target is None and context is None:  # white space is something to continue

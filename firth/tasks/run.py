@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
@@ -128,8 +128,9 @@ class Run(ABC, Generic[N]):
         check_split(self.recipe.data, path, split)
         return self._evaluate(path, split, progress)
 
-    @abstractmethod
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]: ...
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
+        """The metrics; runs with more arguments override `evaluate` instead."""
+        raise NotImplementedError
 
     # Contextual vectors
 
@@ -224,9 +225,10 @@ class Run(ABC, Generic[N]):
     def _reading(self, text: str) -> Reading:
         return one_reading(self.network, self.tokenizer, self._encoder().encode([text]).ids[0], self._forward)
 
-    @abstractmethod
     def _forward(self, *tokens: Any) -> Any:
-        """One forward pass over token_1T and length_1, for `reading`."""
+        """One forward pass over token_1T and length_1, for `reading`: by default of the encoder."""
+        encoder: Any = self.network.encoder
+        return encoder(*tokens)
 
     # Helpers
 
@@ -240,6 +242,12 @@ class Run(ABC, Generic[N]):
             )
         warn_unseen(unseen)
         return self.tokenizer.encode(text).astype(np.int64)
+
+    def expect_ids(self, ids: Sequence[int]) -> None:
+        """Refuse numbers that are no tokens of the vocabulary."""
+        strange = [id for id in ids if not 0 <= id < self.tokenizer.vocab]
+        if strange:
+            raise ConfigError(f"token id {strange[0]} is out of range; this model's ids are 0 … {self.tokenizer.vocab - 1:,}")
 
     def without_last_newline(self, text: str) -> str:
         """The text of a file or of standard input. Editors end a file with a newline, which is no part of the text where the

@@ -2,19 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from firth.errors import ConfigError
+from firth.evaluation.pairs import likelihood_of
 from firth.models import ConditionalDecoder, Seq2SeqConfig, seq2seq
+from firth.progress import Progress
 from firth.tasks.ability import ON_TEXT
-from firth.tasks.corrupted_text import CorruptedTextRun, CorruptedTextTask
-from firth.tasks.task import ObjectiveConfig
-from firth.text import Prepared, Tokenizer
+from firth.tasks.running_text import RunningTextRun, RunningTextTask
+from firth.tasks.task import O, ObjectiveConfig, rows
+from firth.tasks.translation import translation
+from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.span_corruption import CorruptedWindows, Corruption, corrupted_sweep
 from firth.text.tokenizers.special_tokens import Ids
+from firth.training.distributed import mine
+from firth.training.loop import Loss
+
+
+class CorruptedTextRun(RunningTextRun[ConditionalDecoder]):
+    """A run that restores corrupted texts."""
+
+    def _forward(self, *tokens: Any) -> Any:
+        return self.network.start(self.network.encode(*tokens))
+
+
+class CorruptedTextTask(RunningTextTask[O]):
+    """The common part of the tasks that restore a corrupted text, span corruption and denoising."""
+
+    counted = "target_BT"
+    families = ("seq2seq",)
+    metrics = ("loss", "perplexity")
+    selecting = ("loss",)
+    unsupported = {"training.carry": "corrupted windows carry no state"}  # noqa: RUF012 (a ClassVar in Task)
+    shortest = 2  # one token to corrupt, one to keep
+    targets: ClassVar[str]  # what the model generates, for the report
+
+    def check(self) -> None:
+        super().check()
+        self.expect_context()
+        context = self.recipe.training.context
+        if context < self.shortest:
+            raise ConfigError(
+                f"training.context is {context}; expected {self.shortest} or more: one token to corrupt, and one to keep"
+            )
+
+    def loss(self, data: Prepared) -> Loss:
+        return translation
+
+    @abstractmethod
+    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
+        """All windows of a text once, corrupted with seed 0, so that runs with other seeds are asked the same."""
+
+    def measured(
+        self, network: ConditionalDecoder, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
+    ) -> dict[str, Any]:
+        batches = _reported(self.sweep(text.ids, tokenizer), self.recipe.training.context, text.count, progress)
+        return dataclasses.asdict(likelihood_of(network, batches, dtype))
+
+    def headline(self, metrics: Mapping[str, Any]) -> str:
+        return f"perplexity {metrics['perplexity']:.2f}"
+
+    def report(self, metrics: Mapping[str, Any]) -> str:
+        return rows(
+            ("text", metrics["split"]),
+            ("tokens", f"{metrics['tokens']:,} to generate: {self.targets}"),
+            ("loss", f"{metrics['loss']:.4f} nats per token"),
+            ("perplexity", f"{metrics['perplexity']:.4f}"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +89,10 @@ class SpanCorruptionConfig(ObjectiveConfig):
             raise ConfigError(f"objective.length is {self.length}; expected 1 or more, for example 3")
 
 
-class SpanCorruptionRun(CorruptedTextRun):
-    """Runs of this task have no method of their own."""
-
-
 class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
     name = "span-corruption"
     Objective = SpanCorruptionConfig
-    run_class = SpanCorruptionRun
+    run_class = CorruptedTextRun
     noun = "a model trained by span corruption"
     can = ON_TEXT
     targets = "the spans and their sentinels"
@@ -57,3 +112,13 @@ class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
 
     def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
         return corrupted_sweep(ids, self.recipe.training.batch, self.corruption(tokenizer.vocab))
+
+
+def _reported(batches: Iterator[PairBatch], context: int, total: int, progress: Progress) -> Iterator[PairBatch]:
+    """The batches of this process, with progress in tokens of the text."""
+    done = 0
+    for number, batch in enumerate(batches):
+        if mine(number):
+            yield batch
+        done += len(batch.source_BS) * context
+        progress("evaluating", min(done, total), total)

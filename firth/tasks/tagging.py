@@ -121,9 +121,6 @@ class TaggerRun(Run[Tagger]):
         arrays = (batch.token_BT, batch.length_B, batch.first_BW, batch.symbol_BWK)
         return arrays_reading(self.network, self.tokenizer, arrays)
 
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.encoder(*tokens)
-
 
 class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     name = "tagging"

@@ -7,7 +7,7 @@ the network and the run; `evaluate`, the progress line and the reports ask it wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -96,6 +96,9 @@ class PreparedData(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def train(self) -> Any: ...
 
     @property
     def valid(self) -> object | None: ...
@@ -236,8 +239,10 @@ class Task(ABC, Generic[C, O, D]):
 
     # Training
 
-    @abstractmethod
-    def batches(self, data: D) -> Batches: ...
+    def batches(self, data: D) -> Batches:
+        """By default texts of similar length."""
+        batches: Batches = data.train.bucketed(self.recipe.training.batch, self.recipe.training.seed)
+        return batches
 
     @abstractmethod
     def loss(self, data: D) -> Loss: ...
@@ -308,3 +313,22 @@ def scores(heading: str, counted: str, lines: Iterable[tuple[str, int, float, fl
     top = f"{heading:<20}{counted:>10}{'precision':>11}{'recall':>9}{'F1':>9}"
     body = [f"{name:<20}{count:>10,}{p:>11.4f}{r:>9.4f}{f1:>9.4f}" for name, count, p, r, f1 in lines]
     return "\n".join([top, *body])
+
+
+_METRIC_TITLES = {"bleu": "BLEU", "tag_accuracy": "tag accuracy", "exact": "exact match"}
+_SKILL_COLUMNS = ("score", "first_rounds", "follow_ups", "known_phrasings", "held_out_phrasings")
+_SKILL_HEADINGS = ("score", "first", "follow-ups", "known", "held-out")
+
+
+def skill_table(by_skill: Sequence[Mapping[str, Any]]) -> str:
+    """One line per skill: its own metric on all answers, on first rounds and follow-ups, and by phrasing."""
+    top = f"{'skill':<10}{'metric':<14}{'answers':>8}" + "".join(f"{heading:>12}" for heading in _SKILL_HEADINGS)
+    return "\n".join([top, *(_skill_line(one) for one in by_skill)])
+
+
+def _skill_line(one: Mapping[str, Any]) -> str:
+    digits = 2 if one["metric"] == "bleu" else 4
+    values = (one[column] for column in _SKILL_COLUMNS)
+    scores = "".join(f"{'–':>12}" if value is None else f"{value:>12.{digits}f}" for value in values)
+    more = f"   chrF {one['chrf']:.2f}" if one["metric"] == "bleu" else ""
+    return f"{one['skill']:<10}{_METRIC_TITLES.get(one['metric'], one['metric']):<14}{one['answers']:>8,}{scores}{more}"

@@ -28,12 +28,11 @@ from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
-from firth.tasks.abilities.skill_table import skill_table
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.ability import ON_TEXT, PREDICT, TRANSLATE, WALK
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_smoothing, rows
+from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_smoothing, rows, skill_table
 from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
 from firth.text.config import PairsConfig
@@ -166,9 +165,6 @@ class TranslatorRun(Run[ConditionalDecoder]):
         written = translator.measure(pairs, config, progress)
         return {**dataclasses.asdict(measured), **flat(written), "split": name, "beam": config.beam}
 
-    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        return self.evaluate(path, progress, split=split)
-
     def _pairs(
         self, path: str | Path | None, target: str | Path | None, split: Split | None, progress: Progress
     ) -> tuple[str, Pairs]:
@@ -198,9 +194,6 @@ class TranslatorRun(Run[ConditionalDecoder]):
             refuse_longer(self.network, len(source_S) + len(target_T))
         input_1T, _ = one_row(self.network, np.append(self.tokenizer.decoder.start, target_T[:-1]))
         return PairInputs(names(self.source_tokenizer, source_S), *one_row(self.network, source_S), target_T, input_1T)
-
-    def _forward(self, *tokens: Any) -> Any:
-        return self.network.start(self.network.encode(*tokens))
 
 
 class TranslationTask(Task[PairsConfig, TranslationConfig, PairData]):

@@ -13,8 +13,8 @@ from engine_jobs import CONTEXT, VOCAB, Heard, alone, alone_numbered, asked, by_
 from small_models import CONFIGS, random_model
 
 from firth.decoding.engine.engine import Engine, Job
+from firth.inspection.predictions import read_log_probabilities
 from firth.models import LanguageModel
-from firth.tasks.abilities.scoring import read_log_probabilities
 
 ANY = ["lstm", "gated linear", "transformer, shaw, window"]
 SETTINGS: list[dict[str, Any]] = [

@@ -19,9 +19,9 @@ from firth.api import compose, load, train_recipe
 from firth.decoding.config import DecodingConfig
 from firth.errors import DataError, FirthError, RunError
 from firth.evaluation.perplexity import random_loss
+from firth.inspection.predictions import read_log_probabilities
 from firth.models import TransformerLM
 from firth.tasks.abilities import drafting as model_module
-from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.run import Run
 from firth.text import prepare
 

@@ -23,8 +23,8 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig
 from firth.decoding.search.beam import beam
 from firth.errors import DataError, option
+from firth.inspection.predictions import read_log_probabilities
 from firth.models import LanguageModel
-from firth.tasks.abilities.scoring import read_log_probabilities
 from firth.tasks.run import Run
 
 LanguageRun = Run[LanguageModel]

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -32,6 +32,12 @@ class SearchedText:
     log_probability: float  # Σ log p(token | earlier tokens, source), <eos> included
     score: float  # the beam's ranking: log_probability over the length penalty
     finished: bool = True  # False: cut off at decoding.tokens
+
+    @classmethod
+    def of(cls, hypothesis: Hypothesis, tokenizer: Tokenizer) -> Self:
+        """The text in one line, without <eos>."""
+        text = line_of(hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens, tokenizer)
+        return cls(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
 
 
 def search(
@@ -75,11 +81,6 @@ class _Ticking:
             self._next = now + _PACE
             self._tick()
         return self._model.step(token_BT, state)
-
-
-def text_of(hypothesis: Hypothesis, tokenizer: Tokenizer) -> str:
-    """The text in one line, without <eos>."""
-    return line_of(hypothesis.tokens[:-1] if hypothesis.finished else hypothesis.tokens, tokenizer)
 
 
 def line_of(tokens: Sequence[int], tokenizer: Tokenizer) -> str:

@@ -16,7 +16,7 @@ from firth.evaluation.captions import CaptionMeasures, measures
 from firth.inspection.image_attention import ImageAttention, image_attention
 from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import SearchedText, search, text_of
+from firth.tasks.abilities.conditional_search import SearchedText, search
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables
 from firth.text import Tokenizer
@@ -55,7 +55,8 @@ class ImageCaptioner:
             some = image_NHWC[start : start + most]
             if mine(number):
                 rows = self._search(some, config, range(first + start, first + start + len(some)), sample)
-                captions_of |= {start + n: [self._told(one) for one in hypotheses] for n, hypotheses in enumerate(rows)}
+                for n, hypotheses in enumerate(rows, start):
+                    captions_of[n] = [Caption.of(one, self.tokenizer) for one in hypotheses]
             progress("captioning", start + len(some), len(image_NHWC))
         self.network.train(was_training)
         captions_of = all_merged(captions_of)
@@ -91,17 +92,8 @@ class ImageCaptioner:
         device, end = next(self.network.parameters()).device, self.tokenizer.eos
         assert end is not None
         image = torch.from_numpy(np.array(image_BHWC)).to(device)
-        return search(
-            self.network, lambda: self.network.encode(image), config, numbers, end, sample=sample, longest=self._longest()
-        )
-
-    def _longest(self) -> int | None:
-        """The most tokens of a caption, <eos> included, that this model has positions for; None: no limit."""
-        return self.recipe.model.longest
-
-    def _told(self, hypothesis: Hypothesis) -> Caption:
-        text = text_of(hypothesis, self.tokenizer)
-        return Caption(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
+        longest = self.recipe.model.longest  # positions of the model; None: no limit
+        return search(self.network, lambda: self.network.encode(image), config, numbers, end, sample=sample, longest=longest)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Next:
 def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig, top: int = 12) -> Next:
     """The `top` most probable tokens after `prompt` and the ids in `written`."""
     network, prompt_ids = model.network, _prompt_ids(model, prompt)
-    _refuse_strange(model, written)
+    model.expect_ids(written)
     _refuse_alone(config)
     held = _held(prompt_ids, written, network.context)
     kept = min(len(written), len(held) - 1)  # written tokens whose predecessor is held, too
@@ -98,7 +98,7 @@ def next_token(model: LanguageRun, prompt: str, written: Sequence[int], config: 
 
 def write(model: LanguageRun, prompt: str, written: Sequence[int], config: DecodingConfig) -> Iterator[int]:
     """Sampled ids after `prompt` and `written`, until <eos>, the last token of a stop string, or config.tokens of them."""
-    _refuse_strange(model, written)
+    model.expect_ids(written)
     _refuse_alone(config)
     prompt_ids = _prompt_ids(model, prompt)
     held_1T = torch.tensor([_held(prompt_ids, written, model.network.context)], device=model.device)
@@ -129,12 +129,6 @@ def _pieces(model: LanguageRun, prompt_ids: Sequence[int], written: Sequence[int
 def _prompt_ids(model: LanguageRun, prompt: str) -> list[int]:
     ids: list[int] = model.prompt_ids(prompt).tolist()
     return ids
-
-
-def _refuse_strange(model: LanguageRun, written: Sequence[int]) -> None:
-    strange = [id for id in written if not 0 <= id < model.tokenizer.vocab]
-    if strange:
-        raise ConfigError(f"token id {strange[0]} is out of range; this model's ids are 0 … {model.tokenizer.vocab - 1:,}")
 
 
 def _refuse_alone(config: DecodingConfig) -> None:

@@ -20,7 +20,7 @@ from firth.inspection.alignment import Alignment, alignment
 from firth.inspection.beam_tree import BeamRecorder, BeamTree
 from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
-from firth.tasks.abilities.conditional_search import SearchedText, line_of, search, text_of
+from firth.tasks.abilities.conditional_search import SearchedText, line_of, search
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables, Tokenizers
 from firth.text.batches.padding import Ints
@@ -193,8 +193,7 @@ class Translator:
         return self.recipe.model.longest_side
 
     def _told(self, hypothesis: Hypothesis) -> Translation:
-        text = text_of(hypothesis, self.tokenizers[1])
-        return Translation(text, hypothesis.log_probability, hypothesis.score, hypothesis.finished)
+        return Translation.of(hypothesis, self.tokenizers[1])
 
 
 def _batches(order: Ints, length_N: Ints, device: str) -> Iterator[Ints]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firth.errors import ConfigError, DataError
+from firth.errors import DataError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import Walk, walk
 from firth.models import ConditionalDecoder
@@ -28,7 +28,7 @@ class Walked(NamedTuple):
 
 def walk_text(run: Run[Any], text: str, ids: Sequence[int] | None = None, last: str = "") -> Walked:
     """`ids` instead of those of the text; `last`, if given, is what the last token is replaced with."""
-    _refuse_strange(run, ids or ())
+    run.expect_ids(ids or ())
     return _pair(run, text, ids, last) if isinstance(run.network, ConditionalDecoder) else _language(run, text, ids, last)
 
 
@@ -59,9 +59,3 @@ def _pair(run: Any, text: str, ids: Sequence[int] | None, last: str) -> Walked:
 
 def _replaced(run: Run[Any], ids: list[int], last: str) -> list[int]:
     return [*ids[:-1], *run.ids(last).tolist()] if last else ids
-
-
-def _refuse_strange(run: Run[Any], ids: Sequence[int]) -> None:
-    strange = [id for id in ids if not 0 <= id < run.tokenizer.vocab]
-    if strange:
-        raise ConfigError(f"token id {strange[0]} is out of range; this model's ids are 0 … {run.tokenizer.vocab - 1:,}")
