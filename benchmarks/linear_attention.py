@@ -86,7 +86,7 @@ def run(kind: str, leaves: list[Tensor], form: Form | None = None) -> Tensor:
         case "window 64":
             return attend(q, k, v, mask=mask.window(SPAN))
         case "gated":
-            return linear_attend(q, k, v, features=IDENTITY, log_gate_BHTF=leaves[3], normalised=False, form=form)[0]
+            return linear_attend(q, k, v, features=IDENTITY, log_gate_BHTF=leaves[3], normalized=False, form=form)[0]
         case other:
             return linear_attend(q, k, v, features=TAYLOR if other == "taylor" else ELU_PLUS_ONE, form=form)[0]
 
@@ -168,7 +168,7 @@ def decoding(n: int) -> list[dict[str, Any]]:
         cache = 2 * k.numel() * k.element_size()
         states = {
             "linear": linear_attend(q, k, v, state=LinearState())[1],
-            "gated": linear_attend(q, k, v, features=IDENTITY, normalised=False, state=LinearState())[1],
+            "gated": linear_attend(q, k, v, features=IDENTITY, normalized=False, state=LinearState())[1],
             "taylor": linear_attend(*(x[..., :SMALL_D] for x in (q, k)), v, features=TAYLOR, state=LinearState())[1],
         }
         gate = -torch.rand(B, H, 1, D, device=DEVICE)
@@ -179,7 +179,7 @@ def decoding(n: int) -> list[dict[str, Any]]:
             some = [one[..., :SMALL_D], one[..., :SMALL_D], one] if kind == "taylor" else [one] * 3
             settings: dict[str, Any] = {
                 "linear": {},
-                "gated": {"features": IDENTITY, "log_gate_BHTF": gate, "normalised": False},
+                "gated": {"features": IDENTITY, "log_gate_BHTF": gate, "normalized": False},
                 "taylor": {"features": TAYLOR},
             }[kind]
             runs[kind] = lambda some=some, state=state, settings=settings: linear_attend(*some, state=state, **settings), size  # type: ignore[misc]

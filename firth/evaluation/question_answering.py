@@ -87,19 +87,19 @@ def scores(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[
             "give one prediction and at least one correct answer per question"
         )
     pairs = list(zip(predicted, correct, strict=True))
-    exact = [max(float(normalised(one) == normalised(answer)) for answer in answers) for one, answers in pairs]
+    exact = [max(float(normalized(one) == normalized(answer)) for answer in answers) for one, answers in pairs]
     f1 = [max(overlap(one, answer) for answer in answers) for one, answers in pairs]
     return math.fsum(exact) / len(pairs), math.fsum(f1) / len(pairs)
 
 
-def normalised(text: str) -> str:
+def normalized(text: str) -> str:
     """Lower-case, then remove punctuation, then articles, then extra spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def overlap(predicted: str, correct: str) -> float:
     """F1 of the words of two answers, as multisets."""
-    one, other = normalised(predicted).split(), normalised(correct).split()
+    one, other = normalized(predicted).split(), normalized(correct).split()
     common = sum((Counter(one) & Counter(other)).values())
     return 2 * common / (len(one) + len(other)) if common else 0.0
 

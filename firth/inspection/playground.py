@@ -71,9 +71,6 @@ _FLAT = 0.95  # share of the largest possible entropy: weights above it are near
 class Vectors(Protocol):
     """WordVectors, or any other mapping from words to vectors of the same dimension."""
 
-    @property
-    def width(self) -> int: ...
-
     def __getitem__(self, word: str) -> npt.NDArray[Any]: ...
 
 

@@ -142,7 +142,7 @@ def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], obj
             return lambda x_1Td: linear_attend(*[_by_head(x_1Td)] * 3)
         case "gated linear attention":
             return lambda x_1Td: linear_attend(
-                *[_by_head(x_1Td)] * 3, features=IDENTITY, log_gate_BHTF=-_by_head(x_1Td).sigmoid(), normalised=False
+                *[_by_head(x_1Td)] * 3, features=IDENTITY, log_gate_BHTF=-_by_head(x_1Td).sigmoid(), normalized=False
             )
         case cell:
             return Recurrent(cell, d, d).to(device).eval()

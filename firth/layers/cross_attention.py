@@ -15,7 +15,7 @@ from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Direct, Linear
 from firth.layers.kernels.cpu import source_attention
 from firth.layers.known import unknown_setting
-from firth.layers.self_attention import Attend, normalised, register
+from firth.layers.self_attention import Attend, normalized, register
 from firth.layers.state import roomy
 
 
@@ -60,7 +60,7 @@ class CrossAttention(Direct):
 
     def remember(self, y_BSd: Tensor, length_B: Tensor) -> Source:
         k_BGSD, v_BGSD = self._heads(self.project_source(y_BSd)).chunk(2, dim=1)
-        k_BGSD = normalised(k_BGSD, self.key_norm)
+        k_BGSD = normalized(k_BGSD, self.key_norm)
         if self.score_layer.reduces:
             k_BGSD = self.score_layer.reduce_key(k_BGSD, self)
         return Source(k_BGSD, v_BGSD, length_B)
@@ -90,7 +90,7 @@ class CrossAttention(Direct):
         if torch.compiler.is_exporting():
             texts = B
         x_BTd = x_BTd.reshape(texts, B // max(1, texts) * T, d)  # rows that share a source are more queries of one row
-        q_BHTD = normalised(self._heads(self.query(x_BTd)), self.query_norm)
+        q_BHTD = normalized(self._heads(self.query(x_BTd)), self.query_norm)
         if self.score_layer.reduces:
             q_BHTD = self.score_layer.reduce_query(q_BHTD, self)
         o_BHTD = self.attend(q_BHTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)

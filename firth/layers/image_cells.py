@@ -20,7 +20,7 @@ CHANNELS = 3  # red, green, blue
 _PLACE_STD = 0.5  # of the initial rows and columns: a cell's own vector, of order 1, stays the larger part
 
 
-def normalised(image_BHWC: Tensor, dtype: torch.dtype) -> Tensor:
+def normalized(image_BHWC: Tensor, dtype: torch.dtype) -> Tensor:
     """Bytes 0 … 255 → numbers −2 … 2."""
     return (image_BHWC.to(dtype) / 255 - 0.5) / 0.25
 
@@ -98,7 +98,7 @@ class ImageCells(nn.Module):
 
     def forward(self, image_BHWC: Tensor) -> Tensor:
         """cell_BSm from bytes."""
-        cell_BRKm: Tensor = self.front(normalised(image_BHWC, self.row_Rm.dtype)) + self.row_Rm[:, None] + self.column_Km
+        cell_BRKm: Tensor = self.front(normalized(image_BHWC, self.row_Rm.dtype)) + self.row_Rm[:, None] + self.column_Km
         return cell_BRKm.flatten(1, 2)
 
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None:

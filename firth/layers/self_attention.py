@@ -178,7 +178,7 @@ class SelfAttention(TokenMixer):
         qkv_BNTD = qkv_BTn.view(B, T, -1, self.head_width).transpose(1, 2)
         if self.score_layer.reduces or self.query_norm is not None:
             q_BHTD, k_BGTD, v_BGTD = _plain_split(qkv_BNTD, None, self.heads)
-            q_BHTD, k_BGTD = normalised(q_BHTD, self.query_norm), normalised(k_BGTD, self.key_norm)
+            q_BHTD, k_BGTD = normalized(q_BHTD, self.query_norm), normalized(k_BGTD, self.key_norm)
             if self.score_layer.reduces:
                 q_BHTD, k_BGTD = self.score_layer.reduce_query(q_BHTD, self), self.score_layer.reduce_key(k_BGTD, self)
             return (q_BHTD, k_BGTD, v_BGTD) if turn is None else (rotate(q_BHTD, turn), rotate(k_BGTD, turn), v_BGTD)
@@ -215,7 +215,7 @@ class WindowAttention(SelfAttention):
         return self.window if allowed in (mask.CAUSAL, mask.FULL) else allowed & self.window
 
 
-def normalised(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:
+def normalized(x_BHTD: Tensor, norm: nn.Module | None) -> Tensor:
     """In the type of x: under autocast a norm gives float32, but q and k must have the type of v. A norm that is wider than a
     head is one over all heads together."""
     if norm is None:

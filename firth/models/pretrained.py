@@ -43,10 +43,10 @@ def embed(model: Network, tokens: Sequence[str], file: str, fixed: bool) -> int:
 
     vectors = load(Path(file))
     table_Ve = model.source_embedding.weight
-    if vectors.width != table_Ve.shape[1]:
+    if vectors.dim != table_Ve.shape[1]:
         raise ConfigError(
-            f"the vectors in {file} have dimension {vectors.width}, the model's embedding {table_Ve.shape[1]}; "
-            f"set {model.embedding_setting} = {vectors.width}"
+            f"the vectors in {file} have dimension {vectors.dim}, the model's embedding {table_Ve.shape[1]}; "
+            f"set {model.embedding_setting} = {vectors.dim}"
         )
     place_N, row_N = [], []
     for place, token in enumerate(tokens):

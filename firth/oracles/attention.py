@@ -113,7 +113,7 @@ def _capped(s: float, cap: float | None) -> float:
     return s if cap is None else cap * math.tanh(s / cap)
 
 
-def normalised(s_BHQK: Array, allowed: Allowed = everything, q_start: int | Sequence[int] = 0) -> Array:
+def normalized(s_BHQK: Array, allowed: Allowed = everything, q_start: int | Sequence[int] = 0) -> Array:
     """p_BHQK: each row's softmax over the allowed keys."""
     B, H, Q, K = s_BHQK.shape
     p_BHQK = np.zeros((B, H, Q, K))
@@ -152,7 +152,7 @@ def weights(
     cap: float | None = None,
 ) -> Array:
     """p_BHQK."""
-    return normalised(scores(q_BHQD, k_BGKC, scale, q_start, score, position, cap), allowed, q_start)
+    return normalized(scores(q_BHQD, k_BGKC, scale, q_start, score, position, cap), allowed, q_start)
 
 
 def attend(

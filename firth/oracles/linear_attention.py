@@ -38,7 +38,7 @@ def attend(
     v_BHTE: Array,
     features: Features = elu_plus_one,
     gate_BHTF: Array | None = None,
-    normalised: bool = True,
+    normalized: bool = True,
 ) -> Array:
     """o_BHTE."""
     B, H, T, E = v_BHTE.shape
@@ -53,7 +53,7 @@ def attend(
                     g = 1.0 if gate_BHTF is None else float(gate_BHTF[b, h, t, f])
                     z[f] = g * z[f] + k_F[f]
                     S[f] = [g * S[f][e] + k_F[f] * float(v_BHTE[b, h, t, e]) for e in range(E)]
-                total = sum(q_F[f] * z[f] for f in range(F)) if normalised else 1.0
+                total = sum(q_F[f] * z[f] for f in range(F)) if normalized else 1.0
                 for e in range(E):
                     o_BHTE[b, h, t, e] = sum(q_F[f] * S[f][e] for f in range(F)) / total
     return o_BHTE

@@ -55,7 +55,7 @@ def cells(image_HWC: npt.NDArray[np.uint8], convolutions: Sequence[Convolution],
     """a_Sm: after each convolution but the last, the maximum of every four pixels; then the place of each cell."""
     x_HWC = (image_HWC.astype(np.float64) / 255 - 0.5) / 0.25
     for n, convolution in enumerate(convolutions):
-        x_HWC = np.maximum(_normalised(convolve(x_HWC, convolution.kernel_kC33), convolution), 0)
+        x_HWC = np.maximum(_normalized(convolve(x_HWC, convolution.kernel_kC33), convolution), 0)
         if n < len(convolutions) - 1:
             x_HWC = _halved(x_HWC)
     return np.array([x_HWC[r, k] + row_Rm[r] + column_Km[k] for r in range(len(row_Rm)) for k in range(len(column_Km))])
@@ -87,12 +87,12 @@ def decode(embedded_Te: Array, cell_Sm: Array, h_d: Array, c_d: Array, decoder: 
     return CaptionTrace(*(np.array(rows) for rows in (alignments, hidden, probabilities)))
 
 
-def _normalised(x_HWk: Array, convolution: Convolution) -> Array:
-    normalised = np.empty_like(x_HWk)
+def _normalized(x_HWk: Array, convolution: Convolution) -> Array:
+    normalized = np.empty_like(x_HWk)
     for place in np.ndindex(x_HWk.shape[:2]):
         x_k = x_HWk[place]
-        normalised[place] = convolution.gain_k * (x_k - x_k.mean()) / np.sqrt(x_k.var() + _EPSILON) + convolution.bias_k
-    return normalised
+        normalized[place] = convolution.gain_k * (x_k - x_k.mean()) / np.sqrt(x_k.var() + _EPSILON) + convolution.bias_k
+    return normalized
 
 
 def _halved(x_HWk: Array) -> Array:

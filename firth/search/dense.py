@@ -77,7 +77,7 @@ class AveragedVectors:
                 id_W.append(id)
                 weight_W.append(self.tfidf.idf(word.lower()))
         if not id_W:
-            return np.zeros(self.vectors.width, np.float32)
+            return np.zeros(self.vectors.dim, np.float32)
         unit_Wd = self.vectors.vectors[id_W] / self.vectors.norm_V[id_W, None]
         return np.asarray(np.average(unit_Wd, axis=0, weights=weight_W), np.float32)
 

@@ -104,7 +104,7 @@ def _write(file: IO[bytes], vectors: WordVectors, to: Format, progress: Progress
         progress(f"writing {name}", done, len(words))
 
     if to != "glove":
-        file.write(f"{len(words)} {vectors.width}\n".encode())
+        file.write(f"{len(words)} {vectors.dim}\n".encode())
     if to == "word2vec-binary":
         word2vec_format.write_binary(file, words, vectors.vectors, tick)
     else:

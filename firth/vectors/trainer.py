@@ -223,10 +223,10 @@ def settings(given: dict[str, Any], start: WordVectors | None = None) -> Vectors
     if start is not None:
         known = {field.name for field in dataclasses.fields(VectorsConfig)}
         own = {name: value for name, value in json.loads(start.metadata.get("config", "{}")).items() if name in known}
-        own["dim"] = start.width
+        own["dim"] = start.dim
     config = VectorsConfig(**(own | {name: value for name, value in given.items() if value is not None}))
-    if start is not None and config.dim != start.width:
-        raise ConfigError(f"dim is {config.dim}, but the vectors to train further have dimension {start.width}. Leave dim out")
+    if start is not None and config.dim != start.dim:
+        raise ConfigError(f"dim is {config.dim}, but the vectors to train further have dimension {start.dim}. Leave dim out")
     return config
 
 

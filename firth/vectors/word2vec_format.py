@@ -31,13 +31,13 @@ _WRITTEN = 1 << 16  # numbers formatted at a time
 class VectorRows:
     """The words and vectors read so far; grows in place, so that it need not trust the header."""
 
-    def __init__(self, width: int, where: str) -> None:
-        if 4 * width > _LONGEST:
-            raise DataError(f"{where} declares vectors of dimension {width:,}; expected at most {_LONGEST // 4:,}")
+    def __init__(self, dim: int, where: str) -> None:
+        if 4 * dim > _LONGEST:
+            raise DataError(f"{where} declares vectors of dimension {dim:,}; expected at most {_LONGEST // 4:,}")
         self.where = where  # the file, for messages
         self.words: list[str] = []
-        self.width = width
-        self._vector_Vd = np.empty((max(1, _FIRST_ROOM // max(1, width)), width), np.float32)
+        self.dim = dim
+        self._vector_Vd = np.empty((max(1, _FIRST_ROOM // max(1, dim)), dim), np.float32)
 
     def add(self, words: list[bytes], block_Nd: NDArray[np.float32]) -> None:
         if not words:
@@ -45,7 +45,7 @@ class VectorRows:
         first = len(self.words)
         self.words += self._decoded(words)
         if len(self.words) > len(self._vector_Vd):
-            self._vector_Vd.resize((max(len(self.words), 2 * len(self._vector_Vd)), self.width), refcheck=False)
+            self._vector_Vd.resize((max(len(self.words), 2 * len(self._vector_Vd)), self.dim), refcheck=False)
         if not np.isfinite(block_Nd).all():
             row, column = np.argwhere(~np.isfinite(block_Nd))[0]
             raise DataError(
@@ -60,7 +60,7 @@ class VectorRows:
         if not self.words:
             raise DataError(f"{self.where} contains no word vectors")
         self._check_different()
-        self._vector_Vd.resize((len(self.words), self.width), refcheck=False)
+        self._vector_Vd.resize((len(self.words), self.dim), refcheck=False)
         return self.words, self._vector_Vd
 
     def _decoded(self, words: list[bytes]) -> list[str]:
@@ -104,8 +104,8 @@ def read_text(chunks: Chunks, where: str, header: tuple[int, int] | None) -> Vec
         numbered = [(n, line) for n, line in enumerate(lines, first) if line and not (header and n == 1)]
         if not numbered:
             continue
-        rows = rows or VectorRows(_width(*numbered[0], where), where)
-        words, block_Nd = _parsed(numbered, rows.width, where)
+        rows = rows or VectorRows(_dim(*numbered[0], where), where)
+        words, block_Nd = _parsed(numbered, rows.dim, where)
         rows.add(words, block_Nd)
     return rows or VectorRows(0, where)
 
@@ -170,7 +170,7 @@ def _blocks_of_lines(chunks: Chunks, where: str) -> Iterator[tuple[int, list[byt
     yield first, [rest.rstrip()]
 
 
-def _width(number: int, line: bytes, where: str) -> int:
+def _dim(number: int, line: bytes, where: str) -> int:
     """The dimension of a file without a header: the number of fields in its first row, minus the word."""
     fields = line.split()
     if len(fields) < 2 or not is_number(fields[-1]):

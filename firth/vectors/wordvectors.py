@@ -68,9 +68,14 @@ class WordVectors:
         return search.norms(self.vectors)
 
     @property
-    def width(self) -> int:
+    def dim(self) -> int:
         """The dimension of the vectors."""
         return int(self.vectors.shape[1])
+
+    @property
+    def width(self) -> int:
+        """The former name of `dim`."""
+        return self.dim
 
     @property
     def key_to_index(self) -> dict[str, int]:
@@ -84,8 +89,8 @@ class WordVectors:
 
     @property
     def vector_size(self) -> int:
-        """The dimension of the vectors; gensim's name for `width`."""
-        return self.width
+        """The dimension of the vectors; gensim's name for `dim`."""
+        return self.dim
 
     def get_vector(self, key: str | int, norm: bool = False) -> NDArray[np.float32]:
         """The vector of `key`, a word or the number of its row, as in gensim; with `norm`, divided by its norm."""
@@ -106,14 +111,14 @@ class WordVectors:
         return row
 
     def __repr__(self) -> str:
-        return f"WordVectors({len(self):,} words, width {self.width})"
+        return f"WordVectors({len(self):,} words, dim {self.dim})"
 
     def _repr_html_(self) -> str:
         """For a notebook: a small table."""
         from firth.figures.figure import Table
 
         first = ", ".join(list(self.words[:8]) + ["…"] * (len(self) > 8))
-        rows = [("words", f"{len(self):,}"), ("dimension", f"{self.width:,}"), ("first words", first)]
+        rows = [("words", f"{len(self):,}"), ("dimension", f"{self.dim:,}"), ("first words", first)]
         return Table(("WordVectors", ""), rows).html()
 
     def id(self, word: str) -> int:
@@ -237,7 +242,7 @@ class WordVectors:
     def _units(self, terms: Sequence[str | NDArray[Any]]) -> NDArray[np.float32]:
         """The words' and vectors' directions, one per row."""
         units = [self.unit(term) if isinstance(term, str) else self._direction(term) for term in terms]
-        return np.stack(units) if units else np.empty((0, self.width), np.float32)
+        return np.stack(units) if units else np.empty((0, self.dim), np.float32)
 
     def _direction(self, vector_d: NDArray[Any]) -> NDArray[np.float32]:
         unit_d = self._queries(np.asarray(vector_d)[None])[0].astype(np.float64)  # 1e-30 squared is 0 in float32
@@ -250,8 +255,8 @@ class WordVectors:
     def _queries(self, query_Qd: NDArray[Any]) -> NDArray[Any]:
         if query_Qd.dtype.kind not in "fiu":
             raise ConfigError(f"the query is an array of {query_Qd.dtype}; expected real numbers")
-        if query_Qd.ndim != 2 or query_Qd.shape[1] != self.width:
-            raise ConfigError(f"the query has shape {query_Qd.shape[1:]}; expected a vector of dimension {self.width}")
+        if query_Qd.ndim != 2 or query_Qd.shape[1] != self.dim:
+            raise ConfigError(f"the query has shape {query_Qd.shape[1:]}; expected a vector of dimension {self.dim}")
         if not np.isfinite(query_Qd).all():
             raise ConfigError("the query contains nan or infinity; expected finite numbers")
         return query_Qd

@@ -112,7 +112,7 @@ def test_map_writes_a_page_with_the_words_asked_for(firth: Firth, vectors: WordV
 def test_convert_there_and_back_gives_the_same_vectors(out: str, option: list[str], firth: Firth, vectors: WordVectors) -> None:
     assert said(firth("vectors", "convert", "v.firth", out, *option)).startswith(f"{out}: 7 words, dimension 4, format ")
     facts = json.loads(said(firth("vectors", "convert", out, "back.firth", "--json")))
-    assert facts == {"out": "back.firth", "format": "firth", "words": 7, "width": 4}
+    assert facts == {"out": "back.firth", "format": "firth", "words": 7, "dim": 4, "width": 4}
     assert load("back.firth").vectors.tobytes() == vectors.vectors.tobytes()
     assert list(load("back.firth").words) == WORDS
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.evaluation.question_answering import best_span, evaluate, find, normalised, overlap, scores
+from firth.evaluation.question_answering import best_span, evaluate, find, normalized, overlap, scores
 from firth.text import Tokenizer, TokenizerConfig
 from firth.text.data.questions import windows
 from firth.text.readers.pieces import pieces_of_text
@@ -34,7 +34,7 @@ CONTEXT = " ".join(f"w{n}" for n in range(20))
     ],
 )
 def test_texts_are_compared_without_case_articles_and_punctuation(text: str, expected: str) -> None:
-    assert normalised(text) == expected
+    assert normalized(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -210,8 +210,8 @@ def test_the_words_of_the_text_have_neighbours_and_company(taken: Taken) -> None
     vectors = load_vectors(taken.out / "words.firth")
     assert "tuple's" in vectors
     assert "items;" not in vectors
-    for word, neighbours, company in section.table.rows:
-        assert neighbours.split(", ") == [near for near, _ in vectors.most_similar(word, topn=4)]
+    for word, neighbors, company in section.table.rows:
+        assert neighbors.split(", ") == [near for near, _ in vectors.most_similar(word, topn=4)]
         assert company
     (map_,) = section.figures
     assert [row[0] for row in map_.table.rows] == list(vectors.words)

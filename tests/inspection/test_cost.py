@@ -124,7 +124,7 @@ def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> 
     """Of four heads of width 2: q·S as torch counts it, and k vᵀ and g S, which are as many."""
     x_1HTD = torch.zeros(1, 4, 6, 2)
     with FlopCounterMode(display=False) as counter:
-        linear_attend(x_1HTD, x_1HTD, x_1HTD, features=IDENTITY, normalised=False, form="recurrent")
+        linear_attend(x_1HTD, x_1HTD, x_1HTD, features=IDENTITY, normalized=False, form="recurrent")
     of_state, within_chunk = counter.get_total_flops() // 2, 2 * 6 * 6 * 8
     assert operations("linear attention", 6, 8) == 2 * of_state + within_chunk
     assert operations("gated linear attention", 6, 8) == 2 * of_state + within_chunk + of_state // 6  # one chunk

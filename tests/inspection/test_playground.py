@@ -87,7 +87,7 @@ def _assert_as_the_oracle(played: PlaygroundResult, q_start: int) -> None:
     seen = ALLOWED[played.settings.mask]
     H, Q, K = scaled.shape[1:]
     allowed = np.array([[[seen(0, h, q_start + i, j) for j in range(K)] for i in range(Q)] for h in range(H)])
-    p = oracle.normalised(scaled, seen, q_start)
+    p = oracle.normalized(scaled, seen, q_start)
     expected = {
         "scores": bare[0],
         "scaled": scaled[0],
@@ -159,13 +159,13 @@ def test_a_key_finds_its_own_value() -> None:
     assert of_table(many, "qq").weights.max() >= 0.9  # also in the largest table
 
 
-@pytest.mark.parametrize(("query", "neighbour"), [("Xiaomei", "student"), ("Rafi", "assistant"), ("Helena", "teacher")])
-def test_a_similar_key_returns_its_value(query: str, neighbour: str) -> None:
+@pytest.mark.parametrize(("query", "neighbor"), [("Xiaomei", "student"), ("Rafi", "assistant"), ("Helena", "teacher")])
+def test_a_similar_key_returns_its_value(query: str, neighbor: str) -> None:
     played = of_table(ROLES, query)
     shares = _shares(played)
-    other = max(share for role, share in shares.items() if role != neighbour)
-    assert 0.6 < shares[neighbour] < 0.99  # softly
-    assert shares[neighbour] > 3 * other
+    other = max(share for role, share in shares.items() if role != neighbor)
+    assert 0.6 < shares[neighbor] < 0.99  # softly
+    assert shares[neighbor] > 3 * other
     assert f'"{query}" is not a key. Approximate match: the largest weight is' in played.caption
 
 

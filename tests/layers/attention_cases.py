@@ -219,7 +219,7 @@ class Case:
     def oracle_output(self, scores: Any, given: Parameters, allowed: oracle.Allowed) -> tuple[Tensor, Tensor]:
         """p and o, from scores that are the same for every mask."""
         arrays = {name: tensor.numpy() for name, tensor in given.items()}
-        p = oracle.normalised(scores, allowed, self.plain_start)
+        p = oracle.normalized(scores, allowed, self.plain_start)
         o = oracle.averaged(p, arrays["v"], self.plain_start, POSITIONS[self.position].oracles(arrays))
         return torch.from_numpy(p), torch.from_numpy(o)
 

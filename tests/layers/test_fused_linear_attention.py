@@ -62,7 +62,7 @@ def results(case: Case, leaves: dict[str, Tensor], dtype: torch.dtype, form: For
         x["v"],
         features=IDENTITY if case.gated else ELU_PLUS_ONE,
         log_gate_BHTF=x.get("g"),
-        normalised=not case.gated,
+        normalized=not case.gated,
         state=state,
         form=form,
     )

@@ -40,7 +40,7 @@ def given(kind: str, T: int, seed: int = 0) -> tuple[list[Tensor], dict[str, Any
     if "gated" in kind:
         leaves.append(-(torch.rand(B, H, T, D, generator=generator, dtype=torch.float64) ** 3))
     features = {"linear": ELU_PLUS_ONE, "gated linear": IDENTITY, "taylor": TAYLOR}.get(kind, ELU_PLUS_ONE)
-    return [x.requires_grad_() for x in leaves], {"features": features, "normalised": kind != "gated linear"}
+    return [x.requires_grad_() for x in leaves], {"features": features, "normalized": kind != "gated linear"}
 
 
 def run(
@@ -62,7 +62,7 @@ def test_every_form_equals_the_loops(kind: str, form: Form, monkeypatch: pytest.
         *arrays[:3],
         ORACLES[settings["features"]],
         None if gate is None else torch.tensor(gate).exp().numpy(),
-        settings["normalised"],
+        settings["normalized"],
     )
     assert_equal(run(leaves, settings, form)[0], torch.from_numpy(expected))
 

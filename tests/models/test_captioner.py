@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from firth.errors import ConfigError
-from firth.layers.image_cells import Convolutions, ImageCells, Patches, normalised
+from firth.layers.image_cells import Convolutions, ImageCells, Patches, normalized
 from firth.models import (
     CaptionModelConfig,
     ConditionalDecoder,
@@ -109,7 +109,7 @@ def test_patches_are_a_convolution_whose_stride_is_its_size() -> None:
     with torch.no_grad():
         convolution.weight.copy_(patches.linear.weight.view(5, 4, 4, 3).permute(0, 3, 1, 2))
         convolution.bias.copy_(patches.linear.bias)  # type: ignore[union-attr]
-    x_BHWC = normalised(inputs()[0], torch.float64)
+    x_BHWC = normalized(inputs()[0], torch.float64)
     assert_close(patches(x_BHWC), convolution(x_BHWC.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
 
 

@@ -153,12 +153,12 @@ def gptj(model: TransformerLM) -> Any:
         "transformer.ln_f.weight": ours["norm.weight"],
         "transformer.ln_f.bias": ours["norm.bias"],
     }
-    neighbours = torch.arange(D).view(2, D // 2).T.flatten()  # 0, D/2, 1, D/2 + 1, …
+    neighbors = torch.arange(D).view(2, D // 2).T.flatten()  # 0, D/2, 1, D/2 + 1, …
     for n in range(config.depth):
         q, k, v = ours[f"blocks.{n}.attention.qkv.weight"].view(3, config.attention.heads, D, config.width)
         weights |= {
-            f"transformer.h.{n}.attn.q_proj.weight": q[:, neighbours].flatten(0, 1),
-            f"transformer.h.{n}.attn.k_proj.weight": k[:, neighbours].flatten(0, 1),
+            f"transformer.h.{n}.attn.q_proj.weight": q[:, neighbors].flatten(0, 1),
+            f"transformer.h.{n}.attn.k_proj.weight": k[:, neighbors].flatten(0, 1),
             f"transformer.h.{n}.attn.v_proj.weight": v.flatten(0, 1),
             f"transformer.h.{n}.attn.out_proj.weight": ours[f"blocks.{n}.attention.out.weight"],
         }

@@ -26,7 +26,7 @@ SECTIONS = {"capital": "semantic", "family": "semantic", "gram1-plural": "syntac
 
 
 def keyed(vectors: WordVectors) -> Any:
-    found = pytest.importorskip("gensim.models").KeyedVectors(vectors.width)
+    found = pytest.importorskip("gensim.models").KeyedVectors(vectors.dim)
     found.add_vectors(list(vectors.words), vectors.vectors)
     return found
 

@@ -76,12 +76,12 @@ def test_rows_may_be_cut_by_the_chunks_of_reading(to: Format, tmp_path: Path, mo
 
 
 def gensims(vectors: WordVectors) -> Any:
-    keyed = pytest.importorskip("gensim.models").KeyedVectors(vectors.width)
+    keyed = pytest.importorskip("gensim.models").KeyedVectors(vectors.dim)
     keyed.add_vectors(list(vectors.words), vectors.vectors)
     return keyed
 
 
-def neighbours() -> WordVectors:
+def neighbors() -> WordVectors:
     """Vectors among which one can look around: no number that overflows when squared."""
     return WordVectors([f"w{n}" for n in range(50)], np.random.default_rng(2).standard_normal((50, 9), dtype=np.float32))
 
@@ -90,7 +90,7 @@ def neighbours() -> WordVectors:
 @pytest.mark.parametrize("to", FOREIGN)
 def test_gensim_reads_what_firth_writes_and_finds_the_same_neighbours(to: Format, tmp_path: Path) -> None:
     keyed = pytest.importorskip("gensim.models").KeyedVectors
-    ours = neighbours()
+    ours = neighbors()
     save(ours, tmp_path / "v", to)
     theirs = keyed.load_word2vec_format(str(tmp_path / "v"), binary=to == "word2vec-binary", no_header=to == "glove")
     assert theirs.index_to_key == list(ours.words)
@@ -117,7 +117,7 @@ def test_binary_rows_with_and_without_a_newline_are_the_same(tmp_path: Path) -> 
             word.encode() + b" " + row.astype("<f4").tobytes() + newline
             for word, row in zip(vectors.words, vectors.vectors, strict=True)
         )
-        (tmp_path / "v").write_bytes(f"{len(vectors)} {vectors.width}\n".encode() + rows)
+        (tmp_path / "v").write_bytes(f"{len(vectors)} {vectors.dim}\n".encode() + rows)
         assert_same(load(tmp_path / "v"), vectors)
 
 
@@ -213,7 +213,7 @@ def test_gensims_pickles_are_refused_with_the_command_that_converts_them(model: 
     models = pytest.importorskip("gensim.models")
     path = tmp_path / "model.kv"
     if model == "KeyedVectors":
-        gensims(neighbours()).save(str(path))
+        gensims(neighbors()).save(str(path))
     else:
         models.Word2Vec([["a", "b", "a", "b"]] * 5, vector_size=4, min_count=1).save(str(path))
     with pytest.raises(DataError, match="Python pickle, as saved by gensim") as caught:

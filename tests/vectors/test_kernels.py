@@ -69,7 +69,7 @@ def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, s
         share = (start - begin) / (ends[last - 1] - begin)
         for place in range(n):
             window, word = word2vec.neighbors(sentence, place, int(span[place])), sentence[place]
-            steps = [([word], neighbour) for neighbour in window] if config.faithful and config.model == "skipgram" else []
+            steps = [([word], neighbor) for neighbor in window] if config.faithful and config.model == "skipgram" else []
             for step, (inputs, target) in enumerate(steps or ([(window, word)] if window else [])):
                 at = (step if config.faithful else place) * K
                 if K and config.faithful and step == 0:

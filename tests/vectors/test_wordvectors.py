@@ -28,7 +28,7 @@ def many() -> WordVectors:
 
 
 def keyed(vectors: WordVectors) -> Any:
-    keyedvectors = pytest.importorskip("gensim.models").KeyedVectors(vectors.width)
+    keyedvectors = pytest.importorskip("gensim.models").KeyedVectors(vectors.dim)
     keyedvectors.add_vectors(list(vectors.words), vectors.vectors)
     return keyedvectors
 
@@ -43,7 +43,7 @@ def test_a_word_has_its_row() -> None:
     assert (vectors["queen"] == vectors.vectors[2]).all()
     assert "queen" in vectors
     assert "Queen" not in vectors
-    assert (len(vectors), vectors.width, list(vectors)) == (10, 12, WORDS)
+    assert (len(vectors), vectors.dim, vectors.width, list(vectors)) == (10, 12, 12, WORDS)
 
 
 def test_words_and_rows_have_the_names_that_gensim_gives_them() -> None:

@@ -40,6 +40,6 @@ def convert(
         vectors = formats.load(file, source, verify=True, progress=display.work)
         formats.save(vectors, out, target, progress=display.work)
     if as_json:
-        print_json({"out": str(out), "format": target, "words": len(vectors), "width": vectors.width})
+        print_json({"out": str(out), "format": target, "words": len(vectors), "dim": vectors.dim, "width": vectors.dim})
     else:
-        print(f"{out}: {len(vectors):,} words, dimension {vectors.width}, format {target}")
+        print(f"{out}: {len(vectors):,} words, dimension {vectors.dim}, format {target}")

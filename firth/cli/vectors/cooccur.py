@@ -62,9 +62,9 @@ def cooccur(
         vectors.save(out)
     if as_json:
         shown = {} if out is not None else {"matrix": vectors.vectors.tolist()}
-        print_json({"words": list(vectors.words), "dim": vectors.width, "weight": weight, "window": window} | shown)
+        print_json({"words": list(vectors.words), "dim": vectors.dim, "weight": weight, "window": window} | shown)
     elif out is not None:
-        print(f"{out}: {len(vectors):,} words, dimension {vectors.width:,}. Next: firth vectors neighbors {out} WORD")
+        print(f"{out}: {len(vectors):,} words, dimension {vectors.dim:,}. Next: firth vectors neighbors {out} WORD")
     else:
         _print_matrix(vectors, square=svd is None)
 
@@ -72,7 +72,7 @@ def cooccur(
 def _print_matrix(vectors: WordVectors, square: bool) -> None:
     """The rows and columns of the most frequent words; with an SVD, the columns are numbered."""
     rows = list(vectors.words)[:_SHOWN]
-    columns = rows if square else [str(n + 1) for n in range(min(_SHOWN, vectors.width))]
+    columns = rows if square else [str(n + 1) for n in range(min(_SHOWN, vectors.dim))]
     whole = all(float(x).is_integer() for x in vectors.vectors[: len(rows), : len(columns)].flat)
     wide, first = [max(3 if whole else 5, len(column)) for column in columns], max(map(len, rows))
     print(" " * first + "".join(f"  {column:>{width}}" for column, width in zip(columns, wide, strict=True)))

@@ -49,7 +49,7 @@ def map_(
     drawn = word_map(vectors, _given(words) if words is not None else list(vectors.words[: top or 500]), chosen, dimensions, seed)
     axes = _axes(drawn)
     figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)
-    lead = f"{len(drawn.words):,} of the {len(vectors):,} words of {file.name} (dimension {vectors.width}). {', '.join(axes)}."
+    lead = f"{len(drawn.words):,} of the {len(vectors):,} words of {file.name} (dimension {vectors.dim}). {', '.join(axes)}."
     save_figures(out, f"Map of {file.name}", [section("Words", lead, [figure])], "firth vectors map")
     if as_json:
         points = [{"word": word, "point": point} for word, point in zip(drawn.words, drawn.point_Nk.tolist(), strict=True)]

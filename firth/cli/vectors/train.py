@@ -176,7 +176,7 @@ def _print(out: Path, vectors: WordVectors, display: LoggedDisplay, as_json: boo
     result: dict[str, Any] = {
         "file": str(out),
         "words": len(vectors),
-        "dim": vectors.width,
+        "dim": vectors.dim,
         "epochs": float(vectors.metadata["epochs"]),
         "losses": list(losses),
         "words_read": display.report.words,
@@ -193,4 +193,4 @@ def _print(out: Path, vectors: WordVectors, display: LoggedDisplay, as_json: boo
         print_json(result)
         return
     loss = "" if losses[-1] is None else f", loss {losses[-1]:.4f} in the last epoch"
-    print(f"{out}: {len(vectors):,} words, dimension {vectors.width}{loss}. Next: firth vectors neighbors {out} WORD")
+    print(f"{out}: {len(vectors):,} words, dimension {vectors.dim}{loss}. Next: firth vectors neighbors {out} WORD")

@@ -19,7 +19,7 @@ from firth.layers.cross_attention import CrossAttention, Source
 from firth.layers.feedforward import FeedForward
 from firth.layers.position import RotaryTurn, Unprojected
 from firth.layers.self_attention import SelfAttention
-from firth.layers.self_attention import normalised as head_normalised
+from firth.layers.self_attention import normalized as head_normalized
 
 
 class BlockCall(NamedTuple):
@@ -54,7 +54,7 @@ def cross_call(given: BlockCall, n_1Td: Tensor) -> Call:
     layer, source = given.block.cross, given.source
     assert layer is not None
     assert source is not None
-    q_1HTD = head_normalised(_heads(layer.query(n_1Td), layer.head_width), layer.query_norm)
+    q_1HTD = head_normalized(_heads(layer.query(n_1Td), layer.head_width), layer.query_norm)
     if layer.score_layer.reduces:
         q_1HTD = layer.score_layer.reduce_query(q_1HTD, layer)
     return layer.attend.call(q_1HTD, source.k_BGSD, source.v_BGSD, mask.lengths(source.length_B), None, 0)
@@ -210,7 +210,7 @@ class _Trail:
         group = self.head // (layer.heads // layer.kv_heads)
         line = source_line(
             SelfAttention.split,
-            "rotate(q_BHTD, turn)" if turn else "reduce_query" if layer.score_layer.reduces else "normalised(q_BHTD",
+            "rotate(q_BHTD, turn)" if turn else "reduce_query" if layer.score_layer.reduces else "normalized(q_BHTD",
         )
         for letter, value_TD in (("q", call.q_BHQD[0, self.head]), ("k", call.k_BGKC[0, group])):
             equation = (

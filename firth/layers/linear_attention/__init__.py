@@ -51,12 +51,12 @@ def linear_attend(
     *,
     features: FeatureMap = ELU_PLUS_ONE,
     log_gate_BHTF: Tensor | None = None,
-    normalised: bool = True,
+    normalized: bool = True,
     state: LinearState | None = None,
     form: Form = "auto",
 ) -> tuple[Tensor, LinearState]:
     """o_BHTE and the state after the last token; `state` is the one before the first."""
-    return run(_call(q_BHTD, k_BHTD, v_BHTE, features, log_gate_BHTF, normalised, state), form)
+    return run(_call(q_BHTD, k_BHTD, v_BHTE, features, log_gate_BHTF, normalized, state), form)
 
 
 def coefficients(
@@ -65,11 +65,11 @@ def coefficients(
     *,
     features: FeatureMap = ELU_PLUS_ONE,
     log_gate_BHTF: Tensor | None = None,
-    normalised: bool = True,
+    normalized: bool = True,
 ) -> Tensor:
     """a_BHQK with o_q = Σ_k a_qk v_k: attention weights if normalised, otherwise of either sign and with any sum."""
-    a_BHQK = quadratic.coefficients(_call(q_BHTD, k_BHTD, k_BHTD, features, log_gate_BHTF, normalised, None))
-    return a_BHQK / a_BHQK.sum(-1, keepdim=True) if normalised else a_BHQK
+    a_BHQK = quadratic.coefficients(_call(q_BHTD, k_BHTD, k_BHTD, features, log_gate_BHTF, normalized, None))
+    return a_BHQK / a_BHQK.sum(-1, keepdim=True) if normalized else a_BHQK
 
 
 def run(call: LinearCall, form: Form = "auto") -> tuple[Tensor, LinearState]:
@@ -102,7 +102,7 @@ def _named(form: Form) -> ModuleType:
 
 
 def _call(
-    q: Tensor, k: Tensor, v: Tensor, features: FeatureMap, log_gate: Tensor | None, normalised: bool, state: LinearState | None
+    q: Tensor, k: Tensor, v: Tensor, features: FeatureMap, log_gate: Tensor | None, normalized: bool, state: LinearState | None
 ) -> LinearCall:
     if not (q.ndim == k.ndim == v.ndim == 4 and q.shape == k.shape and v.shape[:3] == k.shape[:3] and v.shape[2]):
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in (("q", q), ("k", k), ("v", v)))
@@ -111,4 +111,4 @@ def _call(
         if not features.pointwise or log_gate.shape != k.shape:
             raise ConfigError(f"the gates have shape {tuple(log_gate.shape)}; expected one per number of φ(k), {tuple(k.shape)}")
         log_gate = log_gate.clamp(LEAST_LOG_GATE, 0.0)
-    return LinearCall(q, k, v, features, log_gate, normalised, LinearState() if state is None else state)
+    return LinearCall(q, k, v, features, log_gate, normalized, LinearState() if state is None else state)

@@ -54,13 +54,13 @@ class LinearCall:
     v_BHTE: Tensor
     features: FeatureMap
     log_gate_BHTF: Tensor | None = None  # ln g, between LEAST_LOG_GATE and 0; None: nothing is forgotten
-    normalised: bool = False  # divide by φ(q)·z
+    normalized: bool = False  # divide by φ(q)·z
     state: LinearState | None = None  # None: there is no past
 
     def values(self, padding: int = 0) -> Tensor:
         """v, with a column of ones if the attention is normalised: S then contains z, and o its denominator. `padding` columns of
         zeros may follow, for the alignment that a GPU's matrix products need."""
-        if not self.normalised:
+        if not self.normalized:
             return self.v_BHTE
         one_BHT1 = torch.ones_like(self.v_BHTE[..., :1])
         zeros = [self.v_BHTE.new_zeros(*self.v_BHTE.shape[:-1], padding)] if padding else []
@@ -69,7 +69,7 @@ class LinearCall:
     def finished(self, o_BHTE: Tensor) -> Tensor:
         """o without the columns that `values` appended."""
         E = self.v_BHTE.shape[-1]
-        if not self.normalised:
+        if not self.normalized:
             return o_BHTE.to(self.v_BHTE.dtype)
         return (o_BHTE[..., :E] / o_BHTE[..., E : E + 1]).to(self.v_BHTE.dtype)
 
@@ -78,7 +78,7 @@ class LinearCall:
         if self.state is not None and self.state.S_BHFE is not None:
             return self.state.S_BHFE
         B, H, _, E = self.v_BHTE.shape
-        shape = (B, H, self.features.width(self.k_BHTD.shape[-1]), E + self.normalised)
+        shape = (B, H, self.features.width(self.k_BHTD.shape[-1]), E + self.normalized)
         return torch.zeros(shape, dtype=self.wide, device=self.v_BHTE.device)
 
     def after(self, S_BHFE: Tensor) -> LinearState:

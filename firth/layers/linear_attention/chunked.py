@@ -36,11 +36,11 @@ def _run(call: LinearCall) -> tuple[Tensor, LinearState]:
     o_BHNCE = chunks.coefficients() @ v_BHNCE
     if call.state is None and C == T:  # a single chunk that neither has a past nor needs a state
         return call.finished(o_BHNCE.flatten(2, 3)), LinearState()
-    past_BHFE = F.pad(call.past(), (0, v_BHNCE.shape[-1] - E - call.normalised))
+    past_BHFE = F.pad(call.past(), (0, v_BHNCE.shape[-1] - E - call.normalized))
     after_BHNFE = chunks.states(v_BHNCE, past_BHFE)
     before_BHNFE = torch.cat((past_BHFE.unsqueeze(2), after_BHNFE[:, :, :-1]), dim=2).to(v_BHNCE.dtype)
     o_BHNCE = o_BHNCE + chunks.from_start() @ before_BHNFE
-    last_BHFE = after_BHNFE[:, :, -1, :, : E + call.normalised]
+    last_BHFE = after_BHNFE[:, :, -1, :, : E + call.normalized]
     return call.finished(o_BHNCE.flatten(2, 3)[:, :, :T]), call.after(last_BHFE)
 
 

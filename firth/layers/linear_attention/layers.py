@@ -38,20 +38,20 @@ GATE_RANK, GATE_ROOT = 16, 16  # Yang et al. 2023, §4.4
 class LinearAttend(Tapped):
     """linear_attend() as a module, so that a hook on it sees q, k and v."""
 
-    def __init__(self, features: FeatureMap, normalised: bool) -> None:
+    def __init__(self, features: FeatureMap, normalized: bool) -> None:
         super().__init__()
-        self.features, self.normalised = features, normalised
+        self.features, self.normalized = features, normalized
 
     def forward(
         self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTE: Tensor, log_gate_BHTD: Tensor | None, past: LinearState | None
     ) -> tuple[Tensor, LinearState | None]:
-        o_BHTE, state = run(LinearCall(q_BHTD, k_BHTD, v_BHTE, self.features, log_gate_BHTD, self.normalised, past))
+        o_BHTE, state = run(LinearCall(q_BHTD, k_BHTD, v_BHTE, self.features, log_gate_BHTD, self.normalized, past))
         return o_BHTE, None if past is None else state
 
     def call(
         self, q_BHTD: Tensor, k_BHTD: Tensor, v_BHTE: Tensor, log_gate_BHTD: Tensor | None, past: LinearState | None
     ) -> Call:
-        if not self.normalised:
+        if not self.normalized:
             raise ConfigError(
                 "gated linear attention has no attention weights: its coefficients have either sign and any sum. "
                 "Look at a model with another model.attention.kind"
@@ -69,12 +69,12 @@ class _Linear(TokenMixer):
 
     def state_numbers(self) -> int:
         """The size of S and z, for one text."""
-        return self.heads * self.features.width(self.key_width) * (self.head_width + self.attend.normalised)
+        return self.heads * self.features.width(self.key_width) * (self.head_width + self.attend.normalized)
 
-    def __init__(self, config: BlockConfig, key_width: int, normalised: bool = True) -> None:
+    def __init__(self, config: BlockConfig, key_width: int, normalized: bool = True) -> None:
         super().__init__(config)
         self.heads, self.key_width, self.head_width = config.attention.heads, key_width, config.head_width
-        self.attend = LinearAttend(self.features, normalised)
+        self.attend = LinearAttend(self.features, normalized)
 
     def parts_of(self, weight: Tensor, *values: str) -> list[WeightGroup]:
         """The parts of a matrix whose rows are W^Q, W^K and further matrices as wide as the values."""
@@ -151,7 +151,7 @@ class GatedLinearAttention(_Linear):
 
     def __init__(self, config: BlockConfig) -> None:
         width, bias = config.width, config.biased
-        super().__init__(config, config.head_width // 2, normalised=False)
+        super().__init__(config, config.head_width // 2, normalized=False)
         self.qkvr = Linear(width, 3 * width, bias=bias)  # the rows of the weight are W^Q and W^K (d/2 each), W^V, W^R (d each)
         self.add_gates(width)
         self.norm = norm("rms", self.head_width, bias=False)

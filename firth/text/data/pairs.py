@@ -129,18 +129,18 @@ def _generated(data: PairsConfig, part: Part, progress: Progress) -> list[Senten
             return [SentencePair(f"dates, {part} {n}", sentence(text, data), iso) for n, (text, iso) in enumerate(pairs, 1)]
         case "prompts":
             _check_no_sides(data, "two tasks with sides of their own")
-            return [_normalised(where, texts[0], texts[1], data) for where, texts in prompts(part, data.valid, progress)]
+            return [_normalized(where, texts[0], texts[1], data) for where, texts in prompts(part, data.valid, progress)]
         case "chats":
             _check_no_sides(data, "questions and answers")
             return [pair for one in chats(data.skills, data.count, part, progress) for pair in _answers(one, data)]
         case "docstrings" if part == "train":
             summaries = enumerate(docstring_summaries(progress), 1)
-            return [_normalised(f"docstring {n}", rest, first, data) for n, (rest, first) in summaries]
+            return [_normalized(f"docstring {n}", rest, first, data) for n, (rest, first) in summaries]
         case _:
             return None
 
 
-def _normalised(where: str, source: str, target: str, data: PairsConfig) -> SentencePair:
+def _normalized(where: str, source: str, target: str, data: PairsConfig) -> SentencePair:
     return SentencePair(where, sentence(source, data), sentence(target, data))
 
 
@@ -148,7 +148,7 @@ def _answers(conversation: Conversation, data: PairsConfig) -> Iterator[Sentence
     """Each answer of a conversation, with everything before it as its source."""
     for place, asked in zip(conversation.answers, QuestionFacts.of(conversation), strict=True):
         source = history_text(conversation.messages[:place])
-        pair = _normalised(conversation.where, source, conversation.messages[place].content, data)
+        pair = _normalized(conversation.where, source, conversation.messages[place].content, data)
         yield pair._replace(asked=asked)
 
 

@@ -99,11 +99,11 @@ class GPUKernel:
         terms_R = torch.zeros(programs, dtype=torch.int32, device=self.device)
         ease = [(TOGETHER / programs / busy).clamp(max=1) for busy in self.busy]
         own_V, other_V, end_V, step = self.tables
-        width, tree = self.input_Vd.shape[1], config.loss == "hs"
+        dim, tree = self.input_Vd.shape[1], config.loss == "hs"
         train_kernel[(programs,)](
             ids_P, sentence_P, P, -(-P // programs), self.input_Vd, self.output_Vd, *ease,
             own_V, other_V, self.V, end_V, step, loss_R, terms_R, seed & 0x7FFFFFFF, rate_first, rate_last,
-            WIDTH=width, D=_power(width), SPAN=config.window, J=_power(2 * config.window), COUNT=config.negatives,
+            DIM=dim, D=_power(dim), SPAN=config.window, J=_power(2 * config.window), COUNT=config.negatives,
             N=16 if tree else _power(config.negatives + 1), CBOW=config.model == "cbow", TREE=tree,
             FAITHFUL=config.faithful, num_warps=WARPS,
         )  # fmt: skip

@@ -73,20 +73,20 @@ def branches(step, begin, end, N: tl.constexpr):
 
 
 @triton.jit
-def rows(matrix_VD, row_N, counts_N, WIDTH: tl.constexpr, D: tl.constexpr):
+def rows(matrix_VD, row_N, counts_N, DIM: tl.constexpr, D: tl.constexpr):
     d = tl.arange(0, D)
-    place_ND = row_N.to(tl.int64)[:, None] * WIDTH + d[None, :]
-    counts_ND = counts_N[:, None] & (d < WIDTH)[None, :]
+    place_ND = row_N.to(tl.int64)[:, None] * DIM + d[None, :]
+    counts_ND = counts_N[:, None] & (d < DIM)[None, :]
     return tl.load(matrix_VD + place_ND, counts_ND, 0.0, cache_modifier=".cg")
 
 
 @triton.jit
-def add_rows(matrix_VD, ease_V, row_N, counts_N, sum_ND, WIDTH: tl.constexpr, D: tl.constexpr):
+def add_rows(matrix_VD, ease_V, row_N, counts_N, sum_ND, DIM: tl.constexpr, D: tl.constexpr):
     """matrix[row] ← matrix[row] + ease[row] · sum."""
     d = tl.arange(0, D)
     sum_ND *= tl.load(ease_V + row_N, counts_N, 0.0)[:, None]
-    place_ND = row_N.to(tl.int64)[:, None] * WIDTH + d[None, :]
-    counts_ND = counts_N[:, None] & (d < WIDTH)[None, :]
+    place_ND = row_N.to(tl.int64)[:, None] * DIM + d[None, :]
+    counts_ND = counts_N[:, None] & (d < DIM)[None, :]
     tl.atomic_add(matrix_VD + place_ND, sum_ND, counts_ND, sem="relaxed")
 
 
@@ -120,13 +120,13 @@ def cbow_step(x_D, y_ND, likely_N, counts_N, rate):
 def pair_steps(
     centre, context_J, there_J, position, seed, rate, input_VD, output_VD, ease_input_V, ease_output_V,
     own_V, other_V, V, end_V, step,
-    WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
+    DIM: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
     TREE: tl.constexpr,
 ):  # fmt: skip
     """Faithful skip-gram: the centre word predicts each word of its window, one step after another. Returns the loss."""
     d, j = tl.arange(0, D), tl.arange(0, J)
-    place_D = input_VD + centre.to(tl.int64) * WIDTH + d
-    v_D = tl.load(place_D, d < WIDTH, 0.0, cache_modifier=".cg")
+    place_D = input_VD + centre.to(tl.int64) * DIM + d
+    v_D = tl.load(place_D, d < DIM, 0.0, cache_modifier=".cg")
     ease, change_D, total = tl.load(ease_input_V + centre), tl.zeros_like(v_D), 0.0
     for pair in range(2 * SPAN):
         context = tl.sum(tl.where(j == pair, context_J, 0), 0)
@@ -141,13 +141,13 @@ def pair_steps(
             else:
                 target_N, likely_N, counts_N = negatives(own_V, other_V, V, context, position, pair, seed, COUNT, N, True)
             counts_N = counts_N & there
-            y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
+            y_ND = rows(output_VD, target_N, counts_N, DIM, D)
             loss, one_D, dy_ND = cbow_step(x_D, y_ND, likely_N, counts_N, rate)
             total += loss
             dx_D += one_D
-            add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
+            add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, DIM, D)
         change_D += ease * dx_D
-    tl.atomic_add(place_D, change_D, d < WIDTH, sem="relaxed")
+    tl.atomic_add(place_D, change_D, d < DIM, sem="relaxed")
     return total
 
 
@@ -155,7 +155,7 @@ def pair_steps(
 def train_kernel(
     ids_P, sentence_P, P, run, input_VD, output_VD, ease_input_V, ease_output_V,
     own_V, other_V, V, end_V, step, loss_R, terms_R, seed, rate_first, rate_last,
-    WIDTH: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
+    DIM: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr, J: tl.constexpr, COUNT: tl.constexpr, N: tl.constexpr,
     CBOW: tl.constexpr, TREE: tl.constexpr, FAITHFUL: tl.constexpr,
 ):  # fmt: skip
     """Program r trains on the words r·run … (r + 1)·run − 1 and writes its loss and number of terms to loss_R and terms_R.
@@ -174,10 +174,10 @@ def train_kernel(
                 terms += around
                 total += pair_steps(
                     centre, context_J, there_J, position, seed, rate, input_VD, output_VD, ease_input_V, ease_output_V,
-                    own_V, other_V, V, end_V, step, WIDTH, D, SPAN, J, COUNT, N, TREE,
+                    own_V, other_V, V, end_V, step, DIM, D, SPAN, J, COUNT, N, TREE,
                 )  # fmt: skip
             else:
-                x_JD = rows(input_VD, context_J, there_J, WIDTH, D)
+                x_JD = rows(input_VD, context_J, there_J, DIM, D)
                 mean_D = tl.sum(x_JD, 0) / tl.maximum(around, 1)
                 begin, end = 0, 1
                 if TREE:
@@ -189,7 +189,7 @@ def train_kernel(
                     else:
                         target_N, likely_N, counts_N = negatives(own_V, other_V, V, centre, position, 0, seed, COUNT, N, FAITHFUL)
                     counts_N = counts_N & (around > 0)
-                    y_ND = rows(output_VD, target_N, counts_N, WIDTH, D)
+                    y_ND = rows(output_VD, target_N, counts_N, DIM, D)
                     if CBOW:
                         loss, one_D, dy_ND = cbow_step(mean_D, y_ND, likely_N, counts_N, rate)
                         dx_D += one_D
@@ -197,12 +197,12 @@ def train_kernel(
                         loss, one_JD, dy_ND = skipgram_step(x_JD, there_J, y_ND, likely_N, counts_N, rate)
                         dx_JD += one_JD
                     total += loss
-                    add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, WIDTH, D)
+                    add_rows(output_VD, ease_output_V, target_N, counts_N, dy_ND, DIM, D)
                 if CBOW:
                     terms += tl.where(around > 0, 1, 0)
                     dx_JD += dx_D[None, :] / (tl.maximum(around, 1) if FAITHFUL else 1)
                 else:
                     terms += around
-                add_rows(input_VD, ease_input_V, context_J, there_J, dx_JD, WIDTH, D)
+                add_rows(input_VD, ease_input_V, context_J, there_J, dx_JD, DIM, D)
     tl.store(loss_R + program, total)
     tl.store(terms_R + program, terms)

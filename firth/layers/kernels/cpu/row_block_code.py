@@ -25,14 +25,14 @@ def block(kind: RowBlockShape, turned: bool) -> Compiled:
     scores = b.gep(up, [up_n])
     small, large = _buffer(b, d), _buffer(b, hidden)
 
-    _normalise(b, kind, "attention", x, small, d)
+    _normalize(b, kind, "attention", x, small, d)
     _product(b, kind, "qkv", small, d, qkv, qkv_n)
     b.wait()
     _attend(b, kind.head_width, turned, qkv, wide, o, scores)
     b.wait()
     _product(b, kind, "out", o, wide, middle, d, residual=x)
     b.wait()
-    _normalise(b, kind, "feedforward", middle, small, d)
+    _normalize(b, kind, "feedforward", middle, small, d)
     _product(b, kind, "up", small, d, up, up_n)
     b.wait()
     _activate(b, kind.activation, up, large, hidden)
@@ -52,7 +52,7 @@ def _product(b: Code, kind: RowBlockShape, name: str, x, d, y, o, residual=None)
     outputs(b, f"taken_{name}", b.address(f"{name}_weight"), x, d, y, o, [*bias, *([] if residual is None else [residual])])
 
 
-def _normalise(b: Code, kind: RowBlockShape, name: str, x, y, d) -> None:
+def _normalize(b: Code, kind: RowBlockShape, name: str, x, y, d) -> None:
     """y = (x − E[x]) / √(Var[x] + ε) · γ + β, or without the mean."""
     gain, shift, size = b.address(f"{name}_gain"), b.address(f"{name}_shift"), b.splat(b.sitofp(d, FLOAT))
 

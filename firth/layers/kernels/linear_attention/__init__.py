@@ -13,7 +13,7 @@ from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import EluPlusOne, Identity
 
 WIDEST = 128
-KNOWS = frozenset({"q_BHTD", "k_BHTD", "v_BHTE", "features", "log_gate_BHTF", "normalised", "state"})
+KNOWS = frozenset({"q_BHTD", "k_BHTD", "v_BHTE", "features", "log_gate_BHTF", "normalized", "state"})
 _TRITON, _INTERPRETED = find_spec("triton") is not None, os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -36,7 +36,7 @@ def why_not(call: LinearCall) -> str | None:
         return f"the kernels hold heads of at most {widest} in {q.dtype} on chip; q is {q.shape[3]} wide and v {v.shape[3]}"
     if not min(*q.shape, *v.shape):
         return "there is nothing to compute: q or v is empty"
-    if call.normalised and call.log_gate_BHTF is not None:
+    if call.normalized and call.log_gate_BHTF is not None:
         return "the kernels do not combine gates with a normaliser"
     if call.state is not None and call.state.S_BHFE is not None and torch.is_grad_enabled() and call.state.S_BHFE.requires_grad:
         return "the kernels have no gradient for the state before the first token"
@@ -54,7 +54,7 @@ def run(call: LinearCall) -> tuple[Tensor, LinearState]:
         call.log_gate_BHTF,
         past_BHFE,
         isinstance(call.features, EluPlusOne),
-        call.normalised,
+        call.normalized,
         call.state is not None,
     )
     return o_BHTE, LinearState() if last_BHFE is None else call.after(last_BHFE)

@@ -32,7 +32,7 @@ class LinearAttentionConstants(NamedTuple):
     C: int
     ELU: bool
     GATED: bool
-    NORMALISED: bool
+    NORMALIZED: bool
     PAST: bool  # whether there is a state before the first token
     LAST: bool  # whether the state after the last one is wanted
 
@@ -83,12 +83,12 @@ def states_kernel(k, v, gate, past, past_z, S, z, last, last_z, H, T, N, KIND: t
     if KIND.PAST:
         at_past, there_past = _state_at(past, head, 0, 1, KIND, first_e)
         state = tl.load(at_past, mask=there_past, other=0.0).to(tl.float32)
-        if KIND.NORMALISED:
+        if KIND.NORMALIZED:
             state_z = tl.load(past_z + head * KIND.D + d, mask=d < KIND.D, other=0.0).to(tl.float32)
     for c in range(N):
         at, there = _state_at(S, head, c, N, KIND, first_e)
         tl.store(at, state.to(S.dtype.element_ty), mask=there)
-        if KIND.NORMALISED and first_e == 0:
+        if KIND.NORMALIZED and first_e == 0:
             tl.store(z + (tl.cast(head, tl.int64) * N + c) * KIND.D + d, state_z, mask=d < KIND.D)
         first = c * KIND.C
         key = _features(tile(_at(k, head, H), first, k.n, T, KIND.D, KIND.C, KIND.BLOCK_D, True), first, T, KIND)
@@ -98,13 +98,13 @@ def states_kernel(k, v, gate, past, past_z, S, z, last, last_z, H, T, N, KIND: t
             end = tl.sum(log_gate, 0)
             key = key * tl.exp(end[None, :] - tl.cumsum(log_gate, 0))
             state = state * tl.exp(end)[:, None]
-        if KIND.NORMALISED:
+        if KIND.NORMALIZED:
             state_z += tl.sum(key, 0)
         state += tl.dot(tl.trans(key.to(value.dtype)), value, input_precision="tf32x3")
     if KIND.LAST:
         at_last, there_last = _state_at(last, head, 0, 1, KIND, first_e)
         tl.store(at_last, state, mask=there_last)
-        if KIND.NORMALISED and first_e == 0:
+        if KIND.NORMALIZED and first_e == 0:
             tl.store(last_z + head * KIND.D + d, state_z, mask=d < KIND.D)
 
 
@@ -135,7 +135,7 @@ def outputs_kernel(q, k, v, gate, S, z, o, y, H, T, N, KIND: tl.constexpr):
     state = tl.load(at, mask=there, other=0.0).to(value.dtype)
     out = tl.dot(a.to(value.dtype), value, input_precision="tf32x3")
     out += tl.dot(from_past.to(value.dtype), state, input_precision="tf32x3")
-    if KIND.NORMALISED:
+    if KIND.NORMALIZED:
         state_z = tl.load(z + (tl.cast(head, tl.int64) * N + c) * KIND.D + d, mask=d < KIND.D, other=0.0)
         total = tl.sum(a, 1) + tl.sum(query * state_z[None, :], 1)
         total = tl.where(first + row < T, total, 1.0)
@@ -172,7 +172,7 @@ def d_states_kernel(q, do, gate, y, dy, dS, dz, H, T, N, KIND: tl.constexpr):
             log_gate = tile(_at(gate, head, H), first, gate.n, T, KIND.D, KIND.C, KIND.BLOCK_D, True).to(tl.float32)
             query = query * tl.exp(tl.cumsum(log_gate, 0))
             state = state * tl.exp(tl.sum(log_gate, 0))[:, None]
-        if KIND.NORMALISED:
+        if KIND.NORMALIZED:
             at_y = tl.cast(head, tl.int64) * T + first + row
             share = tl.load(y + at_y, mask=first + row < T, other=1.0)
             if first_e == 0:
@@ -202,7 +202,7 @@ def gradients_kernel(
     state = tl.load(at, mask=there, other=0.0).to(value.dtype)
     at, there = _state_at(dS, head, c, N, KIND, 0)
     d_state = tl.load(at, mask=there, other=0.0).to(value.dtype)
-    if KIND.NORMALISED:
+    if KIND.NORMALIZED:
         at_y = tl.cast(head, tl.int64) * T + first + row
         pull_y = tl.load(dy + at_y, mask=first + row < T, other=0.0)
         pull = (pull.to(tl.float32) / tl.load(y + at_y, mask=first + row < T, other=1.0)[:, None]).to(pull.dtype)
@@ -219,7 +219,7 @@ def gradients_kernel(
     a = tl.dot(near_q.to(value.dtype), tl.trans(near_k.to(value.dtype)), input_precision="tf32x3")
     a = tl.where(seen, a, 0.0).to(value.dtype)
     da = tl.dot(pull, tl.trans(value), input_precision="tf32x3")
-    if KIND.NORMALISED:
+    if KIND.NORMALIZED:
         da += pull_y[:, None]
         at_z = (tl.cast(head, tl.int64) * N + c) * KIND.D + d
         from_past += pull_y[:, None] * tl.load(z + at_z, mask=d < KIND.D, other=0.0)[None, :]

@@ -27,7 +27,7 @@ def attention(
     log_gate_BHTD: Tensor | None,
     past_BHFE: Tensor | None,
     elu: bool,
-    normalised: bool,
+    normalized: bool,
     wants_last: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """o and, if wanted, the state after the last token, which carries no gradient; `past` and it have z as their last column."""
@@ -35,7 +35,7 @@ def attention(
         *(dense_rows(x) for x in (q_BHTD, k_BHTD, v_BHTE)),
         None if log_gate_BHTD is None else dense_rows(log_gate_BHTD),
         past_BHFE,
-        (elu, normalised, wants_last),
+        (elu, normalized, wants_last),
     )
     return o_BHTE, last_BHFE
 
@@ -57,10 +57,10 @@ class _Shape:
     def numbers(self) -> tuple[int, int, int]:
         return self.H, self.T, self.N
 
-    def kind(self, elu: bool, gated: bool, normalised: bool, past: bool = False, last: bool = False) -> LinearAttentionConstants:
+    def kind(self, elu: bool, gated: bool, normalized: bool, past: bool = False, last: bool = False) -> LinearAttentionConstants:
         """The constants of the kernels that run per chunk."""
         return LinearAttentionConstants(
-            self.D, self.E, padded(self.D), padded(self.E), 1, CHUNK, elu, gated, normalised, past, last
+            self.D, self.E, padded(self.D), padded(self.E), 1, CHUNK, elu, gated, normalized, past, last
         )
 
     def run(self, kernel: Any, args: tuple[Any, ...], kind: LinearAttentionConstants) -> None:
@@ -82,16 +82,16 @@ def _matrix(x: Tensor) -> MatrixPointer:
 
 
 def _forward(
-    q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None, past: Tensor | None, elu: bool, normalised: bool, wants_last: bool
+    q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None, past: Tensor | None, elu: bool, normalized: bool, wants_last: bool
 ) -> tuple[Tensor, Tensor | None, tuple[Tensor, Tensor, Tensor]]:
     """o, the last state, and what the backward pass needs: S before each chunk, z, and y."""
     (B, H, T, D), E = q.shape, v.shape[3]
     shape = _Shape(B, H, T, D, E, q.get_device())
-    kind, N, float32 = shape.kind(elu, gate is not None, normalised, past is not None, wants_last), shape.N, torch.float32
-    S_BHNDE, z_BHND = q.new_empty(B, H, N, D, E), q.new_empty((B, H, N, D) if normalised else (1,), dtype=float32)
-    y_BHT, o_BHTE = q.new_empty((B, H, T) if normalised else (1,), dtype=float32), empty_rows(q, H, T, E)
+    kind, N, float32 = shape.kind(elu, gate is not None, normalized, past is not None, wants_last), shape.N, torch.float32
+    S_BHNDE, z_BHND = q.new_empty(B, H, N, D, E), q.new_empty((B, H, N, D) if normalized else (1,), dtype=float32)
+    y_BHT, o_BHTE = q.new_empty((B, H, T) if normalized else (1,), dtype=float32), empty_rows(q, H, T, E)
     last = q.new_empty((B, H, D, E) if wants_last else (1,), dtype=float32)
-    last_z = q.new_empty((B, H, D) if wants_last and normalised else (1,), dtype=float32)
+    last_z = q.new_empty((B, H, D) if wants_last and normalized else (1,), dtype=float32)
     past_S, past_z = (last, last_z) if past is None else (past[..., :E].contiguous(), past[..., -1].contiguous())
     gates = _matrix(k if gate is None else gate)
     with torch.cuda.device_of(q):  # type: ignore[no-untyped-call]
@@ -101,7 +101,7 @@ def _forward(
         shape.run(kernels.outputs_kernel, out, kind)
     if not wants_last:
         return o_BHTE, None, (S_BHNDE, z_BHND, y_BHT)
-    return o_BHTE, torch.cat((last, last_z.unsqueeze(-1)), -1) if normalised else last, (S_BHNDE, z_BHND, y_BHT)
+    return o_BHTE, torch.cat((last, last_z.unsqueeze(-1)), -1) if normalized else last, (S_BHNDE, z_BHND, y_BHT)
 
 
 class _LinearAttention(torch.autograd.Function):
@@ -118,25 +118,25 @@ class _LinearAttention(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise ConfigError('the fused kernels have no second derivative; form="chunked" has one')
-        elu, normalised, _ = ctx.flags
+        elu, normalized, _ = ctx.flags
         q, k, v, gate, o, S, z, y = ctx.saved_tensors
-        return *_backward(q, k, v, gate, o, S, z, y, dense_rows(gradients[0]), elu, normalised), None, None
+        return *_backward(q, k, v, gate, o, S, z, y, dense_rows(gradients[0]), elu, normalized), None, None
 
 
 def _backward(
     q: Tensor, k: Tensor, v: Tensor, gate: Tensor | None, o: Tensor, S: Tensor, z: Tensor, y: Tensor, do: Tensor, elu: bool,
-    normalised: bool,
+    normalized: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
     (B, H, T, D), E = q.shape, v.shape[3]
     shape = _Shape(B, H, T, D, E, q.get_device())
-    kind, N = shape.kind(elu, gate is not None, normalised), shape.N
+    kind, N = shape.kind(elu, gate is not None, normalized), shape.N
     dq, dk, dv = empty_rows(q, H, T, D), empty_rows(q, H, T, D), empty_rows(q, H, T, E)
     dS, dz, dy = torch.empty_like(S), torch.empty_like(z), torch.empty_like(y)
     d_gate = q.new_empty((B, H, N * CHUNK, D) if gate is not None else (1, 1, 1, 1), dtype=torch.float32)
     d_gate_sum = q.new_empty((B, H, N, D) if gate is not None else (1,), dtype=torch.float32)
     gates, pull = _matrix(k if gate is None else gate), _matrix(do)
     with torch.cuda.device_of(q):  # type: ignore[no-untyped-call]
-        if normalised:
+        if normalized:
             shape.run(kernels.dy_kernel, (_matrix(o), pull, y, dy), kind)
         shape.run_in_order(kernels.d_states_kernel, (_matrix(q), pull, gates, y, dy, dS, dz), kind)
         args = (*map(_matrix, (q, k, v)), gates, pull, S, z, dS, dz, y, dy, *map(_matrix, (dq, dk, dv, d_gate)), d_gate_sum)
