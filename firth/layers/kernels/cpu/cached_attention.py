@@ -3,23 +3,25 @@
     s_k = scale · q · k_k        o = Σ_k e^{s_k − max s} v_k / Σ_k e^{s_k − max s}        k = 0 … length of the row
 
 torch needs about ten operations for this, some of which cost more than the attention itself. Rows may have different lengths;
-each reads only its own keys. Letters as in attention/call.py; C capacity, N rows.
+each reads only its own keys. Letters as in attention/call.py; C capacity, N rows, D head width, n number of a row,
+h of a head, g of its keys and values.
 """
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from firth.layers.kernels.cpu import team
+from firth.layers.kernels.cpu.attention import Heads, head
+from firth.layers.kernels.cpu.code import Code, Compiled
 from firth.layers.known import ANY, Known
 from firth.layers.state import FixedKeyValue, KeyValue
-
-if TYPE_CHECKING:
-    from firth.layers.kernels.cpu.code import Compiled
 
 FIELDS = (
     "taken",
@@ -72,7 +74,30 @@ def attend(q_BH1D: Tensor, k_BG1D: Tensor, v_BG1D: Tensor, past: KeyValue | Fixe
 
 
 @cache
-def _kernel(head_width: int) -> Compiled:
-    from firth.layers.kernels.cpu.cached_attention_code import attention
+def _kernel(D: int) -> Compiled:
+    b = Code("firth_cached_attention", FIELDS)
+    parts = range(0, D, b.lanes)
+    q, k, v = (Heads(b.address(name), b.field(f"{name}_row"), b.field(f"{name}_head")) for name in ("q", "k", "v"))
+    keys, values = (
+        Heads(b.address(name), *(b.field(f"{name}_{part}") for part in ("row", "head", "position")))
+        for name in ("keys", "values")
+    )
+    o, scores, room = b.address("o"), b.address("scores"), b.field("room")
+    lengths, length_step = b.address("lengths", b.long), b.field("length_step")
+    C, N, H, shared = (b.field(name) for name in ("C", "N", "H", "shared"))
+    scale = b.number("scale")
 
-    return attention(head_width)
+    def one_head(item):
+        n, h = b.sdiv(item, H), b.srem(item, H)
+        g = b.sdiv(h, shared)
+        length = b.load(b.gep(lengths, [b.mul(n, length_step)]))
+        last = b.least(length, b.sub(C, b.long(1)))  # a full row overwrites its last token
+        q_D = [b.fmul(b.read(q.of(b, n, h), b.long(part)), scale) for part in parts]
+        k_D, v_D = ([b.read(x.of(b, n, g), b.long(part)) for part in parts] for x in (k, v))
+        old_k, old_v = keys.of(b, n, g), values.of(b, n, g)
+        score, out = b.gep(scores, [b.mul(item, room)]), b.gep(o, [b.mul(item, b.long(D))])
+        first = b.icmp_signed("==", b.srem(h, shared), b.long(0))
+        head(b, q_D, k_D, v_D, old_k, keys.position, old_v, values.position, score, out, last, first)
+
+    b.pieces("taken", b.mul(N, H), b.long(1), one_head)
+    return b.compiled()

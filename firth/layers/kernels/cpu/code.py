@@ -1,6 +1,7 @@
 """LLVM IR for kernels: vectors of float32 in the width of this processor, loops, and a few functions of vectors.
 
-LLVM's vector types are portable, so one source compiles to AVX-512, AVX2 or NEON. Letters: L lanes.
+LLVM's vector types are portable, so one source compiles to AVX-512, AVX2 or NEON. llvmlite is imported with the first kernel: the
+files of kernels can be imported without it. Letters: L lanes.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, no-any-return, misc"
@@ -11,10 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite import ir
-
-FLOAT, LONG, INT, VOID = ir.FloatType(), ir.IntType(64), ir.IntType(32), ir.VoidType()
 Value = Any  # an LLVM value
 
 # 2^f on [âˆ’1/2, 1/2]: the interpolating polynomial of degree 6 at Chebyshev nodes, relative error below 1e-8
@@ -26,35 +23,45 @@ _TO_WHOLE = 1.5 * 2.0**23  # adding and subtracting it rounds a float32 below 2Â
 @cache
 def lanes() -> int:
     """float32 numbers in a vector: 16 with AVX-512, otherwise 8, which NEON and SSE compute in two halves."""
+    import llvmlite.binding as llvm
+
     return 16 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
-class Code(ir.IRBuilder):
-    """The body of a kernel with these arguments. The methods of IRBuilder write single instructions."""
+class Code:
+    """The body of a kernel with these arguments. `long`, `int` and `float` are types of numbers, and make constants: `long(1)`.
+    What is not defined here is a method of llvmlite's IRBuilder, which writes a single instruction."""
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
-        self.lanes, self.names = lanes(), fields
-        self.vector = ir.VectorType(FLOAT, self.lanes)
-        function = ir.Function(ir.Module(name), ir.FunctionType(VOID, [LONG.as_pointer()]), name)
+        from llvmlite import ir
+
+        self.lanes, self.names, self._ir = lanes(), fields, ir
+        self.long, self.int, self.float = ir.IntType(64), ir.IntType(32), ir.FloatType()
+        self.vector = ir.VectorType(self.float, self.lanes)
+        self._nothing = ir.VoidType()
+        function = ir.Function(ir.Module(name), ir.FunctionType(self._nothing, [self.long.as_pointer()]), name)
         function.attributes.add("nounwind")
         self.array = function.args[0]
-        super().__init__(function.append_basic_block("entry"))
+        self._builder = ir.IRBuilder(function.append_basic_block("entry"))
+
+    def __getattr__(self, instruction: str) -> Any:
+        return getattr(self._builder, instruction)
 
     # ---------------------------------------------------------------------------------------------- arguments and memory
 
     def field(self, name: str) -> Value:
         return self.load(self._place(name))
 
-    def address(self, name: str) -> Value:
-        """A field that is the address of float32 numbers."""
-        return self.inttoptr(self.field(name), FLOAT.as_pointer())
+    def address(self, name: str, kind: Any = None) -> Value:
+        """A field that is the address of numbers, in float32 unless another type is given."""
+        return self.inttoptr(self.field(name), (kind or self.float).as_pointer())
 
     def number(self, name: str) -> Value:
         """A field that is a float32 number, in every lane."""
-        return self.splat(self.bitcast(self.trunc(self.field(name), INT), FLOAT))
+        return self.splat(self.bitcast(self.trunc(self.field(name), self.int), self.float))
 
     def _place(self, name: str) -> Value:
-        return self.gep(self.array, [LONG(self.names.index(name))])
+        return self.gep(self.array, [self.long(self.names.index(name))])
 
     def read(self, pointer, offset) -> Value:
         """L numbers from pointer[offset] on, aligned to four bytes only."""
@@ -69,20 +76,20 @@ class Code(ir.IRBuilder):
     # ---------------------------------------------------------------------------------------------- vectors
 
     def constant(self, value: float) -> Value:
-        return ir.Constant(self.vector, [value] * self.lanes)
+        return self._ir.Constant(self.vector, [value] * self.lanes)
 
     def splat(self, scalar) -> Value:
         """The same number in every lane."""
-        undefined = ir.Constant(self.vector, ir.Undefined)
-        return self.permute(self.insert_element(undefined, scalar, INT(0)), undefined, [0] * self.lanes)
+        undefined = self._ir.Constant(self._ir.VectorType(scalar.type, self.lanes), self._ir.Undefined)
+        return self.permute(self.insert_element(undefined, scalar, self.int(0)), undefined, [0] * self.lanes)
 
-    def splat_int(self, scalar) -> Value:
-        undefined = ir.Constant(ir.VectorType(INT, self.lanes), ir.Undefined)
-        return self.permute(self.insert_element(undefined, scalar, INT(0)), undefined, [0] * self.lanes)
+    def ints(self, values: Iterable[int]) -> Value:
+        """A vector of whole numbers."""
+        return self._ir.Constant(self._ir.VectorType(self.int, self.lanes), list(values))
 
     def permute(self, x, y, sources: Iterable[int]) -> Value:
         """A lane of x for each of `sources` below L, of y for the others."""
-        return self.shuffle_vector(x, y, ir.Constant(ir.VectorType(INT, self.lanes), list(sources)))
+        return self.shuffle_vector(x, y, self.ints(sources))
 
     def fma(self, x, y, z) -> Value:
         return self._intrinsic("llvm.fma", x, y, z)
@@ -93,8 +100,8 @@ class Code(ir.IRBuilder):
     def _intrinsic(self, name: str, *arguments) -> Value:
         function = self.module.globals.get(f"{name}.v{self.lanes}f32")
         if function is None:
-            kind = ir.FunctionType(self.vector, [self.vector] * len(arguments))
-            function = ir.Function(self.module, kind, f"{name}.v{self.lanes}f32")
+            kind = self._ir.FunctionType(self.vector, [self.vector] * len(arguments))
+            function = self._ir.Function(self.module, kind, f"{name}.v{self.lanes}f32")
         return self.call(function, arguments)
 
     def exp(self, x) -> Value:
@@ -107,9 +114,9 @@ class Code(ir.IRBuilder):
         power = self.constant(_EXP2[-1])
         for coefficient in _EXP2[-2::-1]:
             power = self.fma(power, f, self.constant(coefficient))
-        whole = ir.VectorType(INT, self.lanes)
-        exponent = self.add(self.bitcast(shifted, whole), ir.Constant(whole, [127] * self.lanes))
-        return self.fmul(power, self.bitcast(self.shl(exponent, ir.Constant(whole, [23] * self.lanes)), self.vector))
+        whole = self._ir.VectorType(self.int, self.lanes)
+        exponent = self.add(self.bitcast(shifted, whole), self.ints([127] * self.lanes))
+        return self.fmul(power, self.bitcast(self.shl(exponent, self.ints([23] * self.lanes)), self.vector))
 
     def fold(self, x, combine: Callable[[Value, Value], Value]) -> Value:
         """All lanes of x combined into one number, in every lane."""
@@ -146,7 +153,7 @@ class Code(ir.IRBuilder):
         head, inside, after = (self.append_basic_block(name) for name in ("head", "inside", "after"))
         self.branch(head)
         self.position_at_end(head)
-        n = self.phi(LONG)
+        n = self.phi(self.long)
         n.add_incoming(start, before)
         phis = [self.phi(value.type) for value in carried]
         for phi, value in zip(phis, carried, strict=True):
@@ -175,13 +182,13 @@ class Code(ir.IRBuilder):
             body(n)
             return ()
 
-        self.loop(first, self.least(self.add(first, size), count), LONG(1), one)
+        self.loop(first, self.least(self.add(first, size), count), self.long(1), one)
         self.branch(take)
         self.position_at_end(done)
 
     def wait(self) -> None:
         """Until all threads are here; the field "barrier" is the address of team.py's."""
-        self.call(self.inttoptr(self.field("barrier"), ir.FunctionType(VOID, []).as_pointer()), [])
+        self.call(self.inttoptr(self.field("barrier"), self._ir.FunctionType(self._nothing, []).as_pointer()), [])
 
     def compiled(self) -> Compiled:
         self.ret_void()
@@ -192,6 +199,8 @@ class Compiled:
     """Machine code for this processor, which lives as long as this object."""
 
     def __init__(self, source: str, name: str) -> None:
+        import llvmlite.binding as llvm
+
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         features = llvm.get_host_cpu_features()

@@ -1,17 +1,16 @@
-"""log Σ_v e^{x_v} of each row, without writing what is summed. Letters: R rows, V vocabulary."""
+"""log Σ_v e^{x_v} of each row, without writing what is summed. Letters: L lanes, R rows, V vocabulary."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from firth.layers.kernels.cpu import team
-
-if TYPE_CHECKING:
-    from firth.layers.kernels.cpu.code import Compiled
+from firth.layers.kernels.cpu.code import Code, Compiled
 
 FIELDS = ("taken", "x", "largest", "total", "V", "R")
 _FEWEST = 16  # numbers of a row
@@ -36,6 +35,25 @@ def log_normaliser(x_RV: Tensor) -> Tensor:
 
 @cache
 def _kernel() -> Compiled:
-    from firth.layers.kernels.cpu.log_normaliser_code import sums
+    b = Code("firth_log_normaliser", FIELDS)
+    L, V = b.lanes, b.field("V")
+    x, largest, total = (b.address(name) for name in ("x", "largest", "total"))
+    whole, end = b.and_(V, b.long(-L)), b.sub(V, b.long(L))
+    # The last vector of a row ends with it, and overlaps the one before.
+    seen = b.icmp_signed("<", b.ints(range(L)), b.splat(b.trunc(b.sub(whole, end), b.int)))
 
-    return sums()
+    def row(r):
+        x_V = b.gep(x, [b.mul(r, V)])
+        (most,) = b.loop(b.long(0), whole, b.long(L), lambda n, most: (b.larger(b.read(x_V, n), most),), b.read(x_V, end))
+        most = b.fold(most, b.larger)
+
+        def term(n):
+            return b.exp(b.fsub(b.read(x_V, n), most))
+
+        last = b.select(seen, b.constant(0.0), term(end))
+        (sum_L,) = b.loop(b.long(0), whole, b.long(L), lambda n, sum_L: (b.fadd(sum_L, term(n)),), last)
+        for value, place in ((most, largest), (b.fold(sum_L, b.fadd), total)):
+            b.store(b.extract_element(value, b.int(0)), b.gep(place, [r]))
+
+    b.pieces("taken", b.field("R"), b.long(1), row)
+    return b.compiled()

@@ -5,19 +5,19 @@
 Consecutive rows may share a source, as the beams of a text do. Letters as in attention/call.py; N rows, A sources, S their keys.
 """
 
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from firth.layers.kernels.cpu import team
+from firth.layers.kernels.cpu.attention import Heads, mean, weights, write_scores
+from firth.layers.kernels.cpu.code import Code, Compiled
 from firth.layers.known import ANY, Known
-
-if TYPE_CHECKING:
-    from firth.layers.kernels.cpu.code import Compiled
 
 FIELDS = (
     *("taken", "q", "o", "scores", "room", "lengths", "length_step", "N", "H", "shared", "beams", "scale"),  # shared: H / G
@@ -57,7 +57,30 @@ def attend(q_BTn: Tensor, k_AGSD: Tensor, v_AGSD: Tensor, length_A: Tensor, scal
 
 
 @cache
-def _kernel(head_width: int) -> Compiled:
-    from firth.layers.kernels.cpu.source_attention_code import source_attention
+def _kernel(D: int) -> Compiled:
+    b = Code("firth_source_attention", FIELDS)
+    parts = range(0, D, b.lanes)
+    q, o, scores, room = b.address("q"), b.address("o"), b.address("scores"), b.field("room")
+    keys, values = (
+        Heads(b.address(name), *(b.field(f"{name}_{part}") for part in ("row", "head", "position")))
+        for name in ("keys", "values")
+    )
+    lengths, length_step = b.address("lengths", b.long), b.field("length_step")
+    N, H, shared, beams = (b.field(name) for name in ("N", "H", "shared", "beams"))
+    scale = b.number("scale")
 
-    return source_attention(head_width)
+    def one_head(item):
+        text, g = b.sdiv(b.sdiv(item, H), beams), b.sdiv(b.srem(item, H), shared)
+        length, place = b.load(b.gep(lengths, [b.mul(text, length_step)])), b.mul(item, b.long(D))
+        q_D = [b.fmul(b.read(q, b.add(place, b.long(part))), scale) for part in parts]
+        score = b.gep(scores, [b.mul(item, room)])
+        largest = write_scores(b, score, q_D, None, keys.of(b, text, g), keys.position, length)
+        total = weights(b, score, largest, length)
+        for part, value in zip(
+            parts, mean(b, score, None, values.of(b, text, g), values.position, length, len(parts)), strict=True
+        ):
+            some = b.icmp_signed(">", length, b.long(0))
+            b.write(b.select(some, b.fdiv(value, total), b.constant(0.0)), o, b.add(place, b.long(part)))
+
+    b.pieces("taken", b.mul(N, H), b.long(1), one_head)
+    return b.compiled()

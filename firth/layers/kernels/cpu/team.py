@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from firth.layers.kernels.cpu.code import Compiled
+from firth.layers.kernels.cpu.code import Compiled
 
 
 def run(kernel: Compiled, fields: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from firth.layers.kernels.cpu.code import INT, LONG, Code, Value
+from firth.layers.kernels.cpu.code import Code, Value
 
 
 class Heads(NamedTuple):
@@ -26,13 +26,13 @@ def head(b: Code, q_D, k_D, v_D, old_k, k_step, old_v, v_step, score, o, last, f
     """The output o of one head, whose new key and value become those at `last`; if it is the `first` of its group, it also
     writes them to memory. The others do not read what is written there: they have k and v themselves."""
     largest = write_scores(b, score, q_D, k_D, old_k, k_step, last)
-    total = weights(b, score, largest, b.add(last, LONG(1)))
+    total = weights(b, score, largest, b.add(last, b.long(1)))
     for n, value in enumerate(mean(b, score, v_D, old_v, v_step, last, len(v_D))):
-        b.write(b.fdiv(value, total), o, LONG(n * b.lanes))
+        b.write(b.fdiv(value, total), o, b.long(n * b.lanes))
     with b.if_then(first):
         for pointer, step, x_D in ((old_k, k_step, k_D), (old_v, v_step, v_D)):
             for n, x in enumerate(x_D):
-                b.write(x, pointer, b.add(b.mul(last, step), LONG(n * b.lanes)))
+                b.write(x, pointer, b.add(b.mul(last, step), b.long(n * b.lanes)))
 
 
 def write_scores(b: Code, score: Value, q_D: Sequence[Value], k_D: Sequence[Value] | None, old_k, position, last) -> Value:
@@ -46,20 +46,20 @@ def write_scores(b: Code, score: Value, q_D: Sequence[Value], k_D: Sequence[Valu
         return b.fold(total, b.fadd)
 
     def put(n, x):
-        b.store(b.extract_element(x, INT(0)), b.gep(score, [n]))
+        b.store(b.extract_element(x, b.int(0)), b.gep(score, [n]))
 
     def one_key(n, largest):
         place = b.mul(n, position)
-        x = dot([b.read(old_k, b.add(place, LONG(part * b.lanes))) for part in range(len(q_D))])
+        x = dot([b.read(old_k, b.add(place, b.long(part * b.lanes))) for part in range(len(q_D))])
         put(n, x)
         return (b.larger(x, largest),)
 
     lowest = b.constant(float("-inf"))
-    count = last if k_D is None else b.add(last, LONG(1))
-    with b.if_then(b.icmp_signed("!=", b.and_(count, LONG(b.lanes - 1)), LONG(0))):
-        b.write(lowest, score, b.and_(count, LONG(-b.lanes)))
+    count = last if k_D is None else b.add(last, b.long(1))
+    with b.if_then(b.icmp_signed("!=", b.and_(count, b.long(b.lanes - 1)), b.long(0))):
+        b.write(lowest, score, b.and_(count, b.long(-b.lanes)))
     own = lowest if k_D is None else dot(k_D)
-    (largest,) = b.loop(LONG(0), last, LONG(1), one_key, own)
+    (largest,) = b.loop(b.long(0), last, b.long(1), one_key, own)
     if k_D is not None:
         put(last, own)
     return largest
@@ -73,7 +73,7 @@ def weights(b: Code, score: Value, largest: Value, count: Value) -> Value:
         b.write(weight, score, n)
         return (b.fadd(total, weight),)
 
-    (total,) = b.loop(LONG(0), count, LONG(b.lanes), some, b.constant(0.0))
+    (total,) = b.loop(b.long(0), count, b.long(b.lanes), some, b.constant(0.0))
     return b.fold(total, b.fadd)
 
 
@@ -88,7 +88,7 @@ def mean(b: Code, score: Value, v_D: Sequence[Value] | None, old_v, position, la
 
     def one_value(n, *total_D):
         place = b.mul(n, position)
-        return add(weight(n), [b.read(old_v, b.add(place, LONG(part * b.lanes))) for part in range(parts)], total_D)
+        return add(weight(n), [b.read(old_v, b.add(place, b.long(part * b.lanes))) for part in range(parts)], total_D)
 
-    total_D = b.loop(LONG(0), last, LONG(1), one_value, *[b.constant(0.0)] * parts)
+    total_D = b.loop(b.long(0), last, b.long(1), one_value, *[b.constant(0.0)] * parts)
     return total_D if v_D is None else add(weight(last), v_D, total_D)
