@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.text.data.lengths import left_out_notice, refuse_all_longer, refuse_longer
+from firth.text.data.lengths import left_out, refuse_longer
 
 
 def test_texts_within_the_limit_pass_and_longer_ones_are_counted() -> None:
@@ -20,12 +20,11 @@ def test_texts_within_the_limit_pass_and_longer_ones_are_counted() -> None:
 
 
 def test_a_limit_that_leaves_nothing_is_refused() -> None:
-    refuse_all_longer(4, 1, "training texts", "2 tokens", "Raise it.")
-    with pytest.raises(DataError, match=r"^all 4 training texts have more than 2 tokens\. Raise it\.$"):
-        refuse_all_longer(4, 0, "training texts", "2 tokens", "Raise it.")
+    with pytest.raises(DataError, match=r"^all 4 training texts have more than 2 tokens\. Raise training\.context\.$"):
+        left_out(4, 0, "training texts", "2 tokens")
 
 
 def test_the_notice_gives_the_share_left_out() -> None:
-    assert left_out_notice(0, 4, "training pairs", "2 tokens", "Raise it.") is None
-    notice = left_out_notice(1, 3, "training pairs", "2 tokens on a side", "Raise it.")
-    assert notice == "1 of 4 training pairs (25 %) have more than 2 tokens on a side and are left out. Raise it."
+    assert left_out(4, 4, "training pairs", "2 tokens") is None
+    told = left_out(4, 3, "pairs", "2 tokens", "model.context")
+    assert told == "1 of 4 pairs (25 %) have more than 2 tokens and are left out. Set a larger model.context to keep them."

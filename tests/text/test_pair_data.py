@@ -76,7 +76,7 @@ def spelled(pairs: Pairs | None, data: PairData) -> list[tuple[str, str]]:
 def test_two_files_are_read_line_by_line(tmp_path: Path) -> None:
     data = prepared(*write_two(tmp_path, BOOKS))
     assert spelled(data.train, data) == BOOKS
-    assert (data.valid, data.test, data.dropped, data.notice) == (None, None, 0, None)
+    assert (data.valid, data.test, data.notice) == (None, None, None)
     assert data.train.texts is None
 
 
@@ -185,10 +185,9 @@ def test_a_limit_drops_long_pairs_of_either_side_from_training_only_and_says_so(
     assert spelled(limited.train, limited) == [("a b", "x y"), ("a", "x")]
     assert limited.valid is not None
     assert len(limited.valid) == 4
-    assert limited.dropped == 2
     assert limited.notice is not None
     assert "2 of 4 training pairs (50 %) have more than 2 tokens on a side" in limited.notice
-    assert prepare_pairs(data, WORDS, limit=3).dropped == 0
+    assert prepare_pairs(data, WORDS, limit=3).notice is None
     with pytest.raises(ConfigError, match="a limit of 0 tokens"):
         prepare_pairs(data, WORDS, limit=0)
     alone = dataclasses.replace(data, valid_path=None, valid_target_path=None, valid=0.0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.errors import DataError
 from firth.text.batches.permutation import keys, permuted
 
 Ints = NDArray[np.int64]
@@ -65,6 +67,34 @@ class Bucketed(Generic[Batch]):
         batch = self._make(self._buckets.rows(self.position))
         self.position += 1
         return batch
+
+
+class Sweepable(ABC, Generic[Batch]):
+    """Concatenated texts, from which batches are made of their rows: text n begins at starts[n] and ends at starts[n + 1]."""
+
+    noun: ClassVar[str] = "texts"
+    starts: Ints  # N + 1 numbers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def length_N(self) -> Ints:
+        return np.diff(self.starts)
+
+    @abstractmethod
+    def batch(self, row_B: Ints) -> Batch: ...
+
+    def bucketed(self, batch: int, seed: int) -> Bucketed[Batch]:
+        """For training: batches of similar length, in random order."""
+        if not len(self):
+            raise DataError(f"there are no {self.noun} to train on")
+        return Bucketed(self.batch, self.length_N, batch, seed)
+
+    def sweep(self, batch: int) -> Iterator[tuple[Ints, Batch]]:
+        """All texts once, grouped by similar length: each batch, and the texts that are its rows."""
+        for row_B in by_length(self.length_N, batch):
+            yield row_B, self.batch(row_B)
 
 
 def by_length(length_N: Ints, batch: int) -> list[Ints]:

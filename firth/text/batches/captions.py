@@ -5,15 +5,14 @@ Letters: N captions, M images, B rows of a batch, H, W, C height, width and chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.errors import DataError
-from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.buckets import Sweepable
 from firth.text.batches.padding import Ints, concatenated
 from firth.text.batches.pairs import decoder_rows
 from firth.text.tokenizers.special_tokens import Ids
@@ -41,9 +40,10 @@ class CaptionBatch:
 
 
 @dataclass(frozen=True)
-class Captions:
+class Captions(Sweepable[CaptionBatch]):
     """Captions, concatenated, each with <eos> at its end, and the image that each belongs to; an image may have several."""
 
+    noun = "captions"
     load: Callable[[], Bytes]  # image_MHWC, called when the pixels are first needed
     image_N: Ints  # the image of each caption
     ids: Ids
@@ -65,16 +65,9 @@ class Captions:
             load, np.asarray(image_N, np.int64), *concatenated(encoded), tuple(texts), None if kinds is None else tuple(kinds)
         )
 
-    def __len__(self) -> int:
-        return len(self.image_N)
-
     @cached_property
     def image_MHWC(self) -> Bytes:
         return self.load()
-
-    @property
-    def length_N(self) -> Ints:
-        return np.diff(self.starts)
 
     @property
     def tokens(self) -> int:
@@ -89,17 +82,6 @@ class Captions:
 
     def batch(self, row_B: Ints) -> CaptionBatch:
         return CaptionBatch(np.asarray(self.image_MHWC[self.image_N[row_B]]), *decoder_rows(self.ids, self.starts, row_B))
-
-    def bucketed(self, batch: int, seed: int) -> Bucketed[CaptionBatch]:
-        """For training: batches of similar length, in random order."""
-        if not len(self):
-            raise DataError("there are no captions to train on")
-        return Bucketed(self.batch, self.length_N, batch, seed)
-
-    def sweep(self, batch: int) -> Iterator[tuple[Ints, CaptionBatch]]:
-        """All captions once, grouped by similar length: each batch, and the captions that are its rows."""
-        for row_B in by_length(self.length_N, batch):
-            yield row_B, self.batch(row_B)
 
     def within(self, limit: int) -> Captions:
         """The captions of at most `limit` tokens, <eos> not counted."""

@@ -5,13 +5,13 @@ Letters: N conversations, B rows of a batch, T tokens of its longest. The conver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.buckets import Sweepable
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.conversation import Rendered
 
@@ -29,7 +29,7 @@ class ConversationBatch:
 
 
 @dataclass(frozen=True)
-class EncodedConversations:
+class EncodedConversations(Sweepable[ConversationBatch]):
     """Inputs and targets of all conversations, concatenated."""
 
     ids: Ints
@@ -43,13 +43,6 @@ class EncodedConversations:
         ids, starts = concatenated(inputs)
         return cls(ids.astype(np.int64), concatenated(targets)[0].astype(np.int64), starts)
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def length_N(self) -> Ints:
-        return np.diff(self.starts)
-
     @property
     def tokens(self) -> int:
         """Predicted tokens."""
@@ -58,12 +51,3 @@ class EncodedConversations:
     def batch(self, row_B: Ints) -> ConversationBatch:
         token_BT, _ = padded_rows(self.ids, self.starts, row_B)
         return ConversationBatch(token_BT, padded_rows(self.targets, self.starts, row_B, PADDING)[0])
-
-    def bucketed(self, batch: int, seed: int) -> Bucketed[ConversationBatch]:
-        """For training: batches of similar length, in random order."""
-        return Bucketed(self.batch, self.length_N, batch, seed)
-
-    def sweep(self, batch: int) -> Iterator[tuple[Ints, ConversationBatch]]:
-        """All conversations once, grouped by similar length: each batch, and the conversations that are its rows."""
-        for row_B in by_length(self.length_N, batch):
-            yield row_B, self.batch(row_B)

@@ -5,13 +5,13 @@ Letters: N examples, B rows of a batch, T tokens of its longest text. The exampl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.buckets import Sweepable
 from firth.text.batches.padding import concatenated, padded_rows
 from firth.text.tokenizers.special_tokens import Ids
 
@@ -30,35 +30,19 @@ class LabelledBatch:
 
 
 @dataclass(frozen=True)
-class Examples:
+class Examples(Sweepable[LabelledBatch]):
     """Encoded texts, concatenated, and the number of each one's label."""
 
     ids: Ids
     starts: NDArray[np.int64]  # where each text begins, and where the last one ends: N + 1 numbers
     label_N: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.label_N)
-
     @property
     def tokens(self) -> int:
         return len(self.ids)
 
-    @property
-    def length_N(self) -> NDArray[np.int64]:
-        return np.diff(self.starts)
-
     def batch(self, row_B: NDArray[np.int64]) -> LabelledBatch:
         return LabelledBatch(*padded_rows(self.ids, self.starts, row_B), self.label_N[row_B])
-
-    def bucketed(self, batch: int, seed: int) -> Bucketed[LabelledBatch]:
-        """For training: batches of similar length, in random order."""
-        return Bucketed(self.batch, self.length_N, batch, seed)
-
-    def sweep(self, batch: int) -> Iterator[tuple[NDArray[np.int64], LabelledBatch]]:
-        """All examples once, grouped by similar length: each batch, and the examples that are its rows."""
-        for row_B in by_length(self.length_N, batch):
-            yield row_B, self.batch(row_B)
 
     def within(self, limit: int | None) -> Examples:
         """The examples of at most `limit` tokens."""

@@ -5,13 +5,12 @@ Letters: N windows, B rows of a batch, T tokens of its longest. Everything is he
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from firth.errors import DataError
-from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.buckets import Bucketed, Sweepable
 from firth.text.batches.padding import Ints, padded_rows
 from firth.text.readers.squad import Question
 from firth.text.tokenizers.special_tokens import Ids
@@ -35,7 +34,7 @@ class AnswerBatch:
 
 
 @dataclass(frozen=True)
-class Readings:
+class Readings(Sweepable[AnswerBatch]):
     """The windows of all questions, concatenated."""
 
     questions: tuple[Question, ...]
@@ -46,13 +45,6 @@ class Readings:
     end_N: Ints
     question_N: Ints  # the question that a window belongs to
     span_2: Ints  # for each token, its span of characters in the context; NOWHERE for the question and <eos>
-
-    def __len__(self) -> int:
-        return len(self.first_N)
-
-    @property
-    def length_N(self) -> Ints:
-        return np.diff(self.starts)
 
     @property
     def answered(self) -> Ints:
@@ -74,11 +66,6 @@ class Readings:
         if not len(rows):
             raise DataError("no answer fits completely into a window of its context. Raise training.context.")
         return Bucketed(lambda row_B: self.batch(rows[row_B]), self.length_N[rows], batch, seed)
-
-    def sweep(self, batch: int) -> Iterator[tuple[Ints, AnswerBatch]]:
-        """All windows once, grouped by similar length: each batch, and the windows that are its rows."""
-        for row_B in by_length(self.length_N, batch):
-            yield row_B, self.batch(row_B)
 
     def text(self, window: int, start: int, end: int) -> tuple[str, int]:
         """The text of the context from token `start` to token `end` of a window, and its first character, without the white

@@ -14,7 +14,7 @@ from firth.progress import Progress, silent
 from firth.text.batches.captions import Bytes, Captions
 from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
-from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.lengths import left_out
 from firth.text.data.pairs import ended
 from firth.text.datasets import digits, scenes
 from firth.text.holdout import held_out
@@ -37,14 +37,7 @@ class CaptionData:
     test: Captions | None
     sha256: str  # of the captions and images that training and the held-out part were taken from
     unseen: Captions | None = None  # scenes with pairs of colour and shape that never occur in training
-    dropped: int = 0  # training captions longer than the limit
-    limit: int | None = None
-
-    @property
-    def notice(self) -> str | None:
-        """A sentence on the training captions that are too long; None if there are none."""
-        remedy = "Set a larger training.context to keep them."
-        return left_out_notice(self.dropped, len(self.train), "training captions", f"{self.limit} tokens", remedy)
+    notice: str | None = None  # on the training captions that are too long; None if there are none
 
 
 @dataclass(frozen=True)
@@ -74,9 +67,9 @@ def prepare_captions(
     train = encoded["train"]
     if limit is not None:
         train = train.within(limit)
-        refuse_all_longer(len(encoded["train"]), len(train), "training captions", f"{limit} tokens", "Raise training.context.")
+    notice = left_out(len(encoded["train"]), len(train), "training captions", f"{limit} tokens")
     valid, test, unseen = (encoded.get(name) for name in ("valid", "test", "unseen"))
-    return CaptionData(tokenizer, train, valid, test, sha256, unseen, len(encoded["train"]) - len(train), limit)
+    return CaptionData(tokenizer, train, valid, test, sha256, unseen, notice)
 
 
 def encode_captions(path: str | Path, tokenizer: Tokenizer, data: CaptionsConfig, progress: Progress = silent) -> Captions:

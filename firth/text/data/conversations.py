@@ -13,7 +13,7 @@ from firth.text.batches.conversations import EncodedConversations
 from firth.text.config import ConversationsConfig, TokenizerConfig
 from firth.text.conversation import ChatFormat, Conversation
 from firth.text.data.fingerprint import sha256_of_texts
-from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.lengths import left_out
 from firth.text.data.running_text import open_corpus
 from firth.text.data_set import DATA_SETS, Part
 from firth.text.datasets import download
@@ -49,14 +49,7 @@ class ChatData:
     valid: Conversations | None
     test: Conversations | None
     sha256: str  # of the conversations that were split into training and held-out part
-    dropped: int = 0  # training conversations longer than the limit
-    limit: int | None = None
-
-    @property
-    def notice(self) -> str | None:
-        """A sentence on the training conversations that are too long; None if there are none."""
-        remedy = "Set a larger training.context to keep them."
-        return left_out_notice(self.dropped, len(self.train), "training conversations", f"{self.limit} tokens", remedy)
+    notice: str | None = None  # on the training conversations that are too long; None if there are none
 
 
 def prepare_conversations(
@@ -86,15 +79,14 @@ def prepare_conversations(
         tokenizer = Tokenizer.train(tokenizer, texts, documents=1, markers=(*MARKERS, *special))
     encoded = encode(train, tokenizer, progress, format)
     kept = [one for one, length in zip(train, encoded.encoded.length_N, strict=True) if limit is None or length <= limit]
-    refuse_all_longer(len(train), len(kept), "training conversations", f"{limit} tokens", "Raise training.context.")
+    notice = left_out(len(train), len(kept), "training conversations", f"{limit} tokens")
     return ChatData(
         tokenizer,
         encoded if len(kept) == len(train) else encode(kept, tokenizer, progress, format),
         None if valid is None else encode(valid, tokenizer, progress, format),
         None if test is None else encode(test, tokenizer, progress, format),
         sha256_of_texts(((text for message in one.messages for text in message) for one in whole), _CONVERSATION_END),
-        len(train) - len(kept),
-        limit,
+        notice,
     )
 
 

@@ -16,7 +16,7 @@ from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
-from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.lengths import left_out
 from firth.text.data.running_text import has_files, open_corpus, settings_for, with_local_paths
 from firth.text.data_set import DATA_SETS, DataSet
 from firth.text.datasets import download
@@ -48,14 +48,7 @@ class Labelled:
     valid: Examples | None
     test: Examples | None
     sha256: str  # of the examples that were split into training and held-out part
-    dropped: int = 0  # training texts longer than the limit
-    limit: int | None = None
-
-    @property
-    def notice(self) -> str | None:
-        """A sentence on the training texts that are too long; None if there are none."""
-        remedy = "Set a larger model.context to keep them."
-        return left_out_notice(self.dropped, len(self.train), "training texts", f"{self.limit} tokens", remedy)
+    notice: str | None = None  # on the training texts that are too long; None if there are none
 
 
 def prepare_labelled(
@@ -92,9 +85,7 @@ def prepare_labelled(
         tokenizer = Tokenizer.train(tokenizer, texts, documents=len(known), also=also)
     encoded = _encoded(train, tokenizer, labels, progress)
     kept = encoded.within(limit)
-    refuse_all_longer(
-        len(encoded), len(kept), f"training texts of {corpus.name}", f"{limit} tokens", "Set a larger model.context."
-    )
+    notice = left_out(len(encoded), len(kept), f"training texts of {corpus.name}", f"{limit} tokens", "model.context")
     test = None if data.test_path is None else list(layout.read(find(data.test_path, data.format, data.field), progress))
     return Labelled(
         tokenizer,
@@ -103,8 +94,7 @@ def prepare_labelled(
         None if valid is None else _encoded(valid, tokenizer, labels, progress),
         None if test is None else _encoded(test, tokenizer, labels, progress),
         sha256_of_texts((example.text, example.label) for example in whole + more),
-        len(encoded) - len(kept),
-        limit,
+        notice,
     )
 
 

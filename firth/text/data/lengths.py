@@ -20,16 +20,13 @@ def refuse_longer(length_N: NDArray[np.int64], limit: int | None, what: str) -> 
     )
 
 
-def refuse_all_longer(count: int, kept: int, what: str, limit: str, remedy: str) -> None:
-    """Raise if none of `count` texts is kept for training; `limit` is such as "100 tokens"."""
-    if not kept:
-        raise DataError(f"all {count:,} {what} have more than {limit}. {remedy}")
-
-
-def left_out_notice(dropped: int, kept: int, what: str, limit: str, remedy: str) -> str | None:
-    """A sentence on the texts that training leaves out; None if there are none."""
-    if not dropped:
+def left_out(count: int, kept: int, what: str, limit: str, setting: str = "training.context") -> str | None:
+    """A sentence on the texts that training leaves out because they have more than `limit`, such as "100 tokens"; None if all of
+    them are kept. It is an error if none is."""
+    if kept == count:
         return None
-    total = dropped + kept
-    share = f"{100 * dropped / total:.2g} %"
-    return f"{dropped:,} of {total:,} {what} ({share}) have more than {limit} and are left out. {remedy}"
+    if not kept:
+        raise DataError(f"all {count:,} {what} have more than {limit}. Raise {setting}.")
+    share = f"{100 * (count - kept) / count:.2g} %"
+    advice = f"Set a larger {setting} to keep them."
+    return f"{count - kept:,} of {count:,} {what} ({share}) have more than {limit} and are left out. {advice}"

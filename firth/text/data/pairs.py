@@ -14,7 +14,7 @@ from firth.text.batches.pairs import Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.conversation import Conversation, QuestionFacts, history_text
 from firth.text.data.fingerprint import sha256_of_texts
-from firth.text.data.lengths import left_out_notice, refuse_all_longer
+from firth.text.data.lengths import left_out
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
 from firth.text.data_set import Part
 from firth.text.datasets.chats import chats
@@ -39,14 +39,7 @@ class PairData:
     valid: Pairs | None
     test: Pairs | None
     sha256: str  # of the pairs that were split into training and held-out part
-    dropped: int = 0  # training pairs longer than the limit
-    limit: int | None = None
-
-    @property
-    def notice(self) -> str | None:
-        """A sentence on the training pairs that are too long; None if there are none."""
-        limit, remedy = f"{self.limit} tokens on a side", "Set a larger training.context to keep them."
-        return left_out_notice(self.dropped, len(self.train), "training pairs", limit, remedy)
+    notice: str | None = None  # on the training pairs that are too long; None if there are none
 
 
 def prepare_pairs(
@@ -85,8 +78,7 @@ def prepare_pairs(
         valid=None if valid is None else _with_texts(valid, tokenizer, progress),
         test=None if test is None else _with_texts(test, tokenizer, progress),
         sha256=sha256_of_texts((pair.source, pair.target) for pair in whole),
-        dropped=len(train) - len(kept),
-        limit=limit,
+        notice=left_out(len(train), len(kept), "training pairs", f"{limit} tokens on a side"),
     )
 
 
@@ -192,9 +184,7 @@ def _within(encoded: tuple[list[Ids], list[Ids]], limit: int | None) -> Sequence
     """The pairs of at most `limit` tokens on each side, <eos> not counted."""
     if limit is None:
         return range(len(encoded[0]))
-    kept = [n for n, ids in enumerate(zip(*encoded, strict=True)) if max(map(len, ids)) <= limit + 1]
-    refuse_all_longer(len(encoded[0]), len(kept), "training pairs", f"{limit} tokens on a side", "Raise training.context.")
-    return kept
+    return [n for n, ids in enumerate(zip(*encoded, strict=True)) if max(map(len, ids)) <= limit + 1]
 
 
 def _with_texts(pairs: Sequence[SentencePair], tokenizers: Tokenizers, progress: Progress) -> Pairs:
