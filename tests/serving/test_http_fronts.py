@@ -24,8 +24,7 @@ import firth as toolkit
 from firth.decoding.engine.process import EngineProcess
 from firth.serving.http import supervisor
 from firth.serving.http.front import ANSWERED, READ, FrontSettings
-from firth.serving.http.fronts import Front
-from firth.serving.http.held_connections import HeldConnections
+from firth.serving.http.fronts import Front, HeldConnections
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
 from firth.serving.http.metrics import Metrics

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from firth.decoding.engine.jobs import EngineRestarts
 from firth.errors import FirthError
-from firth.serving.http import chat, completions, embeddings, responses, schemas, task_routes
+from firth.serving.http import chat, completions, responses, schemas, task_routes
 from firth.serving.http.errors import as_api_error
 from firth.serving.http.gate import Gate
 from firth.serving.http.keys import Keys
@@ -100,7 +100,7 @@ def _add_models(app: FastAPI, service: Service) -> None:
 
 
 _OWN: dict[Ability, tuple[Callable[[Service, Any, Request], Awaitable[Response]], type[schemas.Body]]] = {
-    EMBED: (embeddings.embed, schemas.EmbeddingBody),
+    EMBED: (task_routes.embed, schemas.EmbeddingBody),
     TRANSLATE: (task_routes.translate, schemas.TranslationBody),
     ANSWER: (task_routes.answer, schemas.AnswerBody),
     ATTENTION: (task_routes.attention, schemas.AttentionBody),

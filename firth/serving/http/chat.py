@@ -12,11 +12,10 @@ from starlette.responses import Response
 from firth.decoding.config import DecodingConfig
 from firth.decoding.engine.engine import Job
 from firth.serving.http import probabilities, tool_answers
-from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong
 from firth.serving.http.models import ServedModel
 from firth.serving.http.prompts import ChatPrompt, Offer, prompt
-from firth.serving.http.responding import respond
+from firth.serving.http.responding import Chunks, respond, usage
 from firth.serving.http.schemas import ChatBody
 from firth.serving.http.service import Service, new_id
 from firth.serving.http.writing import ResponseText, TextDelta, Writing

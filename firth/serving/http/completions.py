@@ -13,14 +13,12 @@ from starlette.responses import Response
 
 from firth.decoding.engine.engine import Job
 from firth.serving.http import probabilities
-from firth.serving.http.chunks import Chunks, usage
 from firth.serving.http.errors import wrong
 from firth.serving.http.models import ServedModel
-from firth.serving.http.responding import respond
+from firth.serving.http.responding import Chunks, respond, usage
 from firth.serving.http.schemas import CompletionBody
 from firth.serving.http.service import Service, new_id, off_loop
-from firth.serving.http.spelling import Speller
-from firth.serving.http.writing import ResponseText, TextDelta, Writing
+from firth.serving.http.writing import ResponseText, Speller, TextDelta, Writing
 
 
 @dataclass(frozen=True)

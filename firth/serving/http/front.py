@@ -11,7 +11,7 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
@@ -25,21 +25,60 @@ from firth.serving.bounded_protocol import BoundedProtocol, Phase
 from firth.serving.http.app import WRITING, build_writing
 from firth.serving.http.keys import Keys
 from firth.serving.http.limits import Limits
+from firth.serving.http.metrics import Metrics
 from firth.serving.http.models import Models, ServedModel
 from firth.serving.http.relay import Relay
-from firth.serving.http.reports import Reports
 from firth.serving.http.server import configured, for_many_requests
 from firth.tasks.run import Run
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Send
 
+
+Report = tuple[Any, ...]  # the name of a method of Metrics, and its arguments
+_TOGETHER = 0.05  # seconds whose reports are one message
 SOCKET = "http"  # of the supervisor, in the folder of sockets
 READY, END = "ready", "end"
 UNREAD, READ, ANSWERED = range(3)  # state of a connection: no request read yet, request read, response begun
 NUMBER = struct.Struct("I")  # of a connection
 States = MutableSequence[int]
 _AGAIN = 0.02  # seconds between two looks at the engines
+
+
+class Reports:
+    """Like `Metrics`, for code in an event loop; also reports closed connections."""
+
+    def __init__(self, send: Callable[[list[Report]], None]) -> None:
+        self._send = send
+        self._waiting: list[Report] = []
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._add("request", route, method, status, seconds)
+
+    def first_token(self, model: str, seconds: float) -> None:
+        self._add("first_token", model, seconds)
+
+    def closed(self, client: int) -> None:
+        self._add("closed", client)
+
+    def flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._send(waiting)
+
+    def _add(self, *report: Any) -> None:
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_TOGETHER, self.flush)
+        self._waiting.append(report)
+
+
+def count(reports: Iterable[Report], metrics: Metrics) -> None:
+    for report in reports:
+        match report:
+            case "request", route, method, status, seconds:
+                metrics.request(route, method, status, seconds)
+            case "first_token", model, seconds:
+                metrics.first_token(model, seconds)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from firth.decoding.engine.engine import GeneratedToken
-from firth.serving.http.spelling import Speller
-from firth.serving.http.writing import Token
+from firth.serving.http.writing import Speller, Token
 from firth.text import Tokenizer
 
 _LEAST = -9999.0  # what OpenAI writes for log 0, which JSON has no number for

@@ -11,9 +11,8 @@ from typing import Any
 from firth.errors import DataError
 from firth.serving.http.errors import ApiError, wrong
 from firth.serving.http.models import ServedModel
-from firth.serving.http.schemas import ChatMessage
+from firth.serving.http.schemas import ChatMessage, Function
 from firth.serving.http.service import Service
-from firth.serving.http.tool_schemas import Function
 from firth.tasks.abilities.chat import as_messages, conversation_ids
 from firth.text.conversation import Message
 from firth.text.template_format import TemplateFormat

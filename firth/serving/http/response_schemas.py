@@ -8,8 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, WithJsonSchema
 
 from firth.serving.http.errors import ApiError, wrong
-from firth.serving.http.schemas import HARMLESS, ChatBody, ChatMessage, NamedSchema, ResponseFormat, Sampling
-from firth.serving.http.tool_schemas import MOST_TOOLS, CalledFunction, Function, Strict, Tool, ToolCall, ToolChoice
+from firth.serving.http.schemas import (
+    HARMLESS,
+    MOST_TOOLS,
+    CalledFunction,
+    ChatBody,
+    ChatMessage,
+    Function,
+    NamedSchema,
+    ResponseFormat,
+    Sampling,
+    Strict,
+    Tool,
+    ToolCall,
+    ToolChoice,
+)
 from firth.serving.http.validation import validation_error
 
 _INPUT = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]}

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from pydantic_core import PydanticCustomError
 
 from firth.decoding.config import FILTERS, DecodingConfig, setting_names
-from firth.serving.http.tool_schemas import Strict, ToolCall, ToolChoice, Tools
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 
+MOST_TOOLS = 128  # as OpenAI's
+_NAME = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+ToolChoice = Annotated[Any, WithJsonSchema({"enum": ["auto", "none"]})]
 # OpenAI's parameters that do not affect the text, and the neutral values of others.
 HARMLESS = frozenset(("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"))
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -32,9 +34,53 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _IDS = {"type": "array", "items": {"type": "integer"}}
 PROMPT = {"anyOf": [*TEXTS["anyOf"], _IDS, {"type": "array", "items": _IDS}]}
-
 Texts = Annotated[Any, WithJsonSchema(TEXTS)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+SAMPLING = (*(name for one in FILTERS for name in setting_names(one)), "seed")  # settings of [decoding] in a request
+_TYPES: dict[type, Any] = {int: StrictInt, float: Number, str: StrictStr, tuple: list[StrictStr]}
+
+
+class Strict(BaseModel):
+    """Refuses parameters that firth does not know. A parameter that is None counts as absent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_none(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+
+
+class Function(Strict):
+    """`strict` must be false, because firth cannot force a model to follow the schema."""
+
+    name: Annotated[StrictStr, _NAME]
+    description: StrictStr = ""
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    strict: Literal[False] = False
+
+    def for_template(self) -> dict[str, Any]:
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+class Tool(Strict):
+    type: Literal["function"]
+    function: Function
+
+
+class CalledFunction(Strict):
+    name: Annotated[StrictStr, _NAME]
+    arguments: StrictStr
+
+
+class ToolCall(Strict):
+    id: StrictStr
+    type: Literal["function"] = "function"
+    function: CalledFunction
+
+
+Tools = Annotated[list[Tool], Field(max_length=MOST_TOOLS)]
 
 
 class Body(BaseModel):
@@ -65,12 +111,6 @@ class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     include_usage: StrictBool = False
-
-
-SAMPLING = (*(name for one in FILTERS for name in setting_names(one)), "seed")  # settings of [decoding] in a request
-
-
-_TYPES: dict[type, Any] = {int: StrictInt, float: Number, str: StrictStr, tuple: list[StrictStr]}
 
 
 def _type(setting: str) -> Any:

@@ -1,25 +1,67 @@
-"""The addresses of the abilities that OpenAI has no word for, such as /v1/translate."""
+"""The addresses of the abilities that take a list of inputs: /v1/embeddings, and those that OpenAI has no word for, such as
+/v1/translate. The tokens of the inputs are counted before anything is computed with them."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from firth.errors import FirthError
 from firth.progress import Progress
 from firth.serving.http.errors import ApiError, wrong
-from firth.serving.http.input_tokens import InputTokens
+from firth.serving.http.limits import Limits
 from firth.serving.http.models import ServedModel
-from firth.serving.http.schemas import AnswerBody, AttentionBody, InputBody, TranslationBody
+from firth.serving.http.schemas import AnswerBody, AttentionBody, EmbeddingBody, InputBody, TranslationBody
 from firth.serving.http.service import Service
 from firth.serving.http.streaming import while_connected
 from firth.serving.http.validation import texts_of
 from firth.serving.http.worker import Compute
-from firth.tasks.ability import ANSWER, ATTENTION, TRANSLATE, Ability
+from firth.tasks.ability import ANSWER, ATTENTION, EMBED, TRANSLATE, Ability
+from firth.text import Tokenizer
+
+_LONG_TOKEN, _SPARE = 16, 65_536  # a text longer than 16 characters per allowed token + 65,536 is refused without tokenising it
+
+
+class InputTokens:
+    """Each input is one or more texts of at most `most` tokens. A call, in the worker's thread, counts the tokens or raises."""
+
+    def __init__(self, limits: Limits, tokenizer: Tokenizer, param: str, inputs: Sequence[str | tuple[str, ...]]) -> None:
+        self._tokenizer, self._param, self._inputs = tokenizer, param, inputs
+        self._most, self._all = limits.prompt or limits.input_tokens, limits.all_input_tokens
+        self._known: dict[str, int] = {}  # texts that are part of several inputs
+        self.total = 0
+
+    def __call__(self, progress: Progress) -> None:
+        for done, one in enumerate(self._inputs):
+            progress("counting", done, len(self._inputs))
+            self.total += sum(map(self._count, (one,) if isinstance(one, str) else one))
+            if self.total > self._all:
+                raise self._refused(f"more than {self._all:,} tokens in all. Send fewer texts at once.")
+
+    def _count(self, text: str) -> int:
+        if text not in self._known:
+            if len(text) > _LONG_TOKEN * self._most + _SPARE:
+                raise self._refused(f"a text of {len(text):,} characters; the limit is {self._most:,} tokens. Shorten it.")
+            self._known[text] = self._tokens(text)
+            if self._known[text] > self._most:
+                raise self._refused(f"a text of {self._known[text]:,} tokens; the limit is {self._most:,}. Shorten it.")
+        return self._known[text]
+
+    def _tokens(self, text: str) -> int:
+        try:
+            return len(self._tokenizer.encode(text))
+        except FirthError:  # a character outside the vocabulary, which some runs skip
+            return len(text)
+
+    def _refused(self, why: str) -> ApiError:
+        return ApiError(413, f'"{self._param}" has {why}', param=self._param, code="context_length_exceeded")
 
 
 async def translate(service: Service, body: TranslationBody, request: Request) -> Response:
@@ -122,3 +164,32 @@ async def _asked(
 
 def _listed(model: ServedModel, data: list[dict[str, Any]]) -> Response:
     return JSONResponse({"object": "list", "model": model.name, "data": data})
+
+
+async def embed(service: Service, body: EmbeddingBody, request: Request) -> Response:
+    model = service.models.get(body.model)
+    texts = texts_of(body.input, "input", service.limits)
+    if not all(text.strip() for text in texts):
+        raise wrong("input", '"input" has an empty text; expected at least one word in each')
+    run = model.for_worker.expect(EMBED)
+
+    def compute(inputs: list[Any], progress: Progress) -> Any:
+        return run.embed(inputs, progress=progress)
+
+    count = InputTokens(service.limits, run.source_tokenizer, "input", texts)
+    embeddings = await while_connected(request, service.limits.seconds, model.worker.ask("embed", compute, texts, count))
+    vectors = np.asarray(embeddings, dtype="<f4")
+    if body.dimensions is not None and body.dimensions != vectors.shape[1]:
+        raise wrong(
+            "dimensions", f'"dimensions" is {body.dimensions}, but this model has vectors of {vectors.shape[1]}. Remove it.'
+        )
+    data = [
+        {"object": "embedding", "index": n, "embedding": _spelled(row, body.encoding_format)} for n, row in enumerate(vectors)
+    ]
+    counted = {"prompt_tokens": count.total, "total_tokens": count.total}
+    return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": counted})
+
+
+def _spelled(row: np.ndarray[Any, np.dtype[np.float32]], encoding: str) -> str | list[float]:
+    """As numbers, or as the base64 of float32 in little-endian order."""
+    return base64.b64encode(row.tobytes()).decode() if encoding == "base64" else row.tolist()

@@ -8,8 +8,8 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-from firth.serving.http.chunks import Chunks
 from firth.serving.http.prompts import ChatPrompt
+from firth.serving.http.responding import Chunks
 from firth.serving.http.writing import TextDelta
 from firth.text.tool_calls import CallReader, ParsedCall
 

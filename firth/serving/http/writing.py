@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,11 +13,25 @@ from firth.decoding.engine.jobs import EngineRestarts, Event, Finished, Generate
 from firth.serving.http.dispatcher import Dispatcher
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
-from firth.serving.http.spelling import Speller
 from firth.tasks.abilities.stop_strings import StopStrings
 from firth.text import Tokenizer
 
+_BEFORE = 8  # tokens before a text that can decide how it is spelled: a character has up to four bytes
 FinishReason = Literal["stop", "length"]
+
+
+class Speller:
+    """`push(id)` is the text that this token adds; "" while it ends inside a character."""
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
+        self._waiting: deque[int] = deque()
+        self._spelled = tokenizer.spell(iter(self._waiting.popleft, None))
+        for id in before[-_BEFORE:]:
+            self.push(id)
+
+    def push(self, id: int) -> str:
+        self._waiting.append(id)
+        return next(self._spelled)
 
 
 class Cancellable(Protocol):
