@@ -15,16 +15,8 @@ from firth import interop
 from firth.api import compose, export_model, train_recipe
 from firth.errors import ConfigError
 from firth.interop.families.gpt2 import GPT2
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.config_map import always, size
 from firth.interop.files.weight_map import Weight, WeightMap
-from firth.models import ModelConfig
-from firth.models.config import TransformerConfig, transformer
-
-
-def read(config: ForeignConfig) -> ModelConfig:
-    settings = {"width": config.size("size"), "depth": config.size("layers"), "attention.heads": 2, "position.kind": "none"}
-    return transformer(TransformerConfig, {**settings, "context": config.size("length"), "feedforward.activation": "relu"})
-
 
 TOY = dataclasses.replace(
     GPT2,
@@ -42,10 +34,12 @@ TOY = dataclasses.replace(
             Weight("norm.weight", "norm"),
         )
     ),
-    read=read,
-    write=lambda model: {"size": model.width, "layers": model.depth, "length": model.context},
-    free=frozenset({"width", "depth", "context"}),
-    limited={"attention.heads": (2,), "position.kind": ("none",), "feedforward.activation": ("relu",)},
+    config=(
+        *(size(ours, theirs) for ours, theirs in (("width", "size"), ("depth", "layers"), ("context", "length"))),
+        always("attention.heads", 2),
+        always("position.kind", "none"),
+        always("feedforward.activation", "relu"),
+    ),
 )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.files.config_map import Entry, Settings, choice, expected, unused
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
-from firth.models import TransformerEncoderConfig
 
 _WIDTH = 128  # of the embeddings, if config.json has none
 _UNUSED = ("classifier_dropout_prob", "down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks")
@@ -33,30 +33,16 @@ WEIGHTS = (
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    for key in _UNUSED:
-        config.take(key)
-    config.expect("inner_group_num", 1)
-    groups, narrow = config.size("num_hidden_groups", 1), config.size("embedding_size", _WIDTH)
-    settings = bert.read(config, activation="gelu_new")
-    if narrow == settings.width:
+def _read_width(config: ForeignConfig, before: Settings) -> Settings:
+    narrow = config.size("embedding_size", _WIDTH)
+    if narrow == before["width"]:
         raise DataError(f"config.json: embedding_size is {narrow}, as hidden_size; firth has no projection between equal widths.")
-    activation: Any = settings.feedforward.activation
-    return dataclasses.replace(
-        settings,
-        layer_groups=None if groups == settings.depth else groups,
-        embedding=dataclasses.replace(settings.embedding, width=narrow),
-        transform_activation=activation,
-    )
+    return {"embedding.width": narrow, "transform_activation": before["feedforward.activation"]}
 
 
-def write(model: Any) -> dict[str, Any]:
-    return {
-        **bert.write(model),
-        "embedding_size": model.embedding_width,
-        "num_hidden_groups": model.layer_groups or model.depth,
-        "inner_group_num": 1,
-    }
+def _read_groups(config: ForeignConfig, before: Settings) -> Settings:
+    groups = config.size("num_hidden_groups", 1)
+    return {"layer_groups": None if groups == before["depth"] else groups}
 
 
 def why_not(model: Any, objective: str) -> str | None:
@@ -67,17 +53,20 @@ def why_not(model: Any, objective: str) -> str | None:
     return None
 
 
-_POOLER = Weight("pooler.{p}", "albert.pooler.{p}")
 ALBERT = encoder_families(
     EncoderBody(
         title="ALBERT",
         model_type="albert",
         prefix="albert.",
         weights=WEIGHTS,
-        read=read,
-        write=write,
-        free=SIZES | {"embedding.width", "layer_groups"},
-        limited=bert.SHAPE,
+        config=bert.settings(
+            bert.SEGMENTS,
+            Entry(_read_width, lambda model: {"embedding_size": model.embedding_width}, ("embedding.width",)),
+            Entry(_read_groups, lambda model: {"num_hidden_groups": model.layer_groups or model.depth}, ("layer_groups",)),
+            expected("inner_group_num", 1),
+            unused(*_UNUSED),
+            activation=choice("feedforward.activation", "hidden_act", bert.ACTIVATIONS, default="gelu_new"),
+        ),
         ignored=(
             "albert.embeddings.position_ids",
             "sop_classifier.classifier.{p}",  # whether two sentences are in order
@@ -86,20 +75,13 @@ ALBERT = encoder_families(
         why_not=why_not,
     ),
     (
-        Head("embedding", "AlbertModel", (_POOLER,)),
+        Head("embedding", "AlbertModel", (Weight("pooler.{p}", "albert.pooler.{p}"),)),
         dataclasses.replace(
             bert.masked_head(
                 "AlbertForMaskedLM", "albert.", "predictions.", "dense", "LayerNorm", also=("AlbertForPreTraining",)
             ),
             limited={"transform_activation": tuple(dict.fromkeys(bert.ACTIVATIONS.values()))},
         ),
-        Head(
-            "classification",
-            "AlbertForSequenceClassification",
-            (_POOLER, Weight("output.{p}", "classifier.{p}")),
-            {"pool": "first", "pooler": "tanh"},
-        ),
-        Head("tagging", "AlbertForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "AlbertForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        *labelling_heads("Albert", "albert.pooler.{p}"),
     ),
 )

@@ -12,11 +12,21 @@ from typing import Any
 import torch
 
 from firth.interop.families.family import Family
+from firth.interop.files.config_map import (
+    Entry,
+    Settings,
+    always,
+    choice,
+    dropout,
+    expected,
+    size,
+    unused,
+    unwritten,
+    written,
+)
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import KV, QKV, Conversion, Weight, WeightMap
 from firth.layers.norm import Placement
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
 
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu", "gelu_new": "gelu_tanh"}
 _UNREAD = 2  # rows before the first position
@@ -67,87 +77,65 @@ EMBEDDED = (  # what is added to embedded tokens, and their norm
 WEIGHTS = WeightMap((*LAYERS, *EMBEDDED), repeated=COPIES)
 
 
-def read_shape(config: ForeignConfig, placement: Placement = "post", activation: str = "gelu") -> dict[str, Any]:
+def shape(placement: Placement = "post", activation: str = "gelu", output_bias: bool = True) -> tuple[Entry, ...]:
     """The settings that BART's relatives share; `activation` is the family's where config.json says nothing."""
-    for same in ("normalize_before", "add_final_layer_norm"):
-        config.expect(same, placement == "pre")
-    config.expect("add_bias_logits", False)
-    config.expect("tie_word_embeddings", True)
-    for unused in ("extra_pos_embeddings", "_num_labels", "save_step"):
-        config.take(unused)
-    heads, hidden = config.size("encoder_attention_heads"), config.size("encoder_ffn_dim")
+    return (
+        *(unwritten(same, placement == "pre") for same in ("normalize_before", "add_final_layer_norm")),
+        unwritten("add_bias_logits", False),
+        expected("tie_word_embeddings", True),
+        unused("extra_pos_embeddings", "_num_labels", "save_step"),
+        size("width", "d_model"),
+        Entry(_read_sides, _write_sides, ("encoder_depth", "attention.heads", "feedforward.hidden")),
+        size("depth", "decoder_layers"),
+        size("context", "max_position_embeddings", 1024),
+        choice("feedforward.activation", "activation_function", ACTIVATIONS, default=activation),
+        always("norm.kind", "layer"),
+        always("norm.placement", placement),
+        always("bias", True),
+        always("output_bias", output_bias),
+        always("shared", True),
+        dropout("dropout"),
+        written(is_encoder_decoder=True, forced_eos_token_id=None),
+    )
+
+
+def _read_sides(config: ForeignConfig, before: Settings) -> Settings:
+    heads, hidden, depth = (config.size(f"encoder_{key}") for key in ("attention_heads", "ffn_dim", "layers"))
     config.same("decoder_attention_heads", heads, default=16)
     config.same("decoder_ffn_dim", hidden, default=4096)
-    depth = config.size("encoder_layers")
     config.expect("num_hidden_layers", depth)
-    return {
-        "kind": "transformer",
-        "width": config.size("d_model"),
-        "encoder_depth": depth,
-        "depth": config.size("decoder_layers"),
-        "attention.heads": heads,
-        "feedforward.hidden": hidden,
-        "context": config.size("max_position_embeddings", 1024),
-        "norm.kind": "layer",
-        "norm.placement": placement,
-        "feedforward.activation": ACTIVATIONS[config.expect("activation_function", activation, *ACTIVATIONS)],
-        "bias": True,
-        "output_bias": True,
-        "shared": True,
-    }
+    return {"encoder_depth": depth, "attention.heads": heads, "feedforward.hidden": hidden}
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    return transformer(TransformerSeq2SeqConfig, read_shape(config) | read_embedded(config))
+def _write_sides(model: Any) -> dict[str, Any]:
+    both = {"attention_heads": model.attention.heads, "ffn_dim": model.inner}
+    sides = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in both.items()}
+    return {"encoder_layers": model.encoder_depth or model.depth, **sides}
 
 
-def read_embedded(config: ForeignConfig) -> dict[str, Any]:
-    """Learned positions, and a norm of the embedded tokens."""
-    config.expect("normalize_embedding", True)
-    config.expect("static_position_embeddings", False)
-    scaled = config.expect("scale_embedding", False, True)
-    return {"position.kind": "learned", "embedding.norm": True, "embedding.scale": True if scaled else None}
+def _read_scale(config: ForeignConfig, before: Settings) -> Settings:
+    return {"embedding.scale": True if config.expect("scale_embedding", False, True) else None}
 
 
-def write_shape(model: Any) -> dict[str, Any]:
-    table: dict[str, Any] = {
-        "is_encoder_decoder": True,
-        "d_model": model.width,
-        "max_position_embeddings": model.context,
-        "activation_function": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "dropout": model.dropout,
-        "tie_word_embeddings": True,
-        "forced_eos_token_id": None,
-    }
-    for side, depth in (("encoder", model.encoder_depth or model.depth), ("decoder", model.depth)):
-        table |= {f"{side}_layers": depth, f"{side}_attention_heads": model.attention.heads, f"{side}_ffn_dim": model.inner}
-    return table
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {**write_shape(model), "scale_embedding": bool(model.embedding.scale)}
-
-
-FREE = frozenset({"width", "depth", "encoder_depth", "attention.heads", "feedforward.hidden", "context"})
-LIMITED: dict[str, tuple[Any, ...]] = {
-    "norm.kind": ("layer",),
-    "norm.placement": ("post",),
-    "feedforward.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
-    "bias": (True,),
-    "output_bias": (True,),
-    "shared": (True,),
-    "embedding.scale": (None, True, False),
-}
+# Learned positions, and a norm of the embedded tokens.
+EMBEDDED_CONFIG = (
+    unwritten("normalize_embedding", True),
+    unwritten("static_position_embeddings", False),
+    always("position.kind", "learned"),
+    always("embedding.norm", True),
+    Entry(
+        _read_scale,
+        lambda model: {"scale_embedding": bool(model.embedding.scale)},
+        limited={"embedding.scale": (None, True, False)},
+    ),
+)
 BART = Family(
     title="BART",
     model_type="bart",
     architecture="BartForConditionalGeneration",
     objective="translation",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=FREE,
-    limited={**LIMITED, "position.kind": ("learned",), "embedding.norm": (True,)},
+    config=(*shape(), *EMBEDDED_CONFIG),
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )

@@ -5,26 +5,61 @@ RoBERTa, ELECTRA and DeBERTa have the same names with another prefix; `layers` m
 
 from __future__ import annotations
 
-from typing import Any
-
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.files.config_map import (
+    Entry,
+    always,
+    choice,
+    dropout,
+    either,
+    expected,
+    number,
+    size,
+    unused,
+    unwritten,
+    written,
+)
 from firth.interop.files.weight_map import QKV, TWICE, Weight
-from firth.models import TransformerEncoderConfig
-from firth.models.config import transformer
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
 GELU = {"feedforward.activation": ("gelu",)}  # the hidden layer of our masked language models has no other activation
-# Settings of all models of BERT's shape, besides their sizes.
-SHAPE: dict[str, tuple[Any, ...]] = {
-    "position.kind": ("learned",),
-    "norm.kind": ("layer",),
-    "norm.placement": ("post",),
-    "feedforward.activation": tuple(dict.fromkeys(ACTIVATIONS.values())),
-    "bias": (True,),
-    "embedding.norm": (True,),
-    "segments": (2, 1, 3, 4),
-}
+ACTIVATION = choice("feedforward.activation", "hidden_act", ACTIVATIONS)
+SEGMENTS = Entry(
+    lambda config, before: {"segments": config.size("type_vocab_size", 2)},
+    lambda model: {"type_vocab_size": model.segments},
+    limited={"segments": (2, 1, 3, 4)},
+)
+LEARNED = (always("position.kind", "learned"), expected("position_embedding_type", "absolute"))
+NO_DECODER = (unwritten("is_decoder", False), unwritten("add_cross_attention", False))
+CONTEXT = size("context", "max_position_embeddings")
+# What all models of BERT's shape have: LayerNorm after each sublayer and on the embedding, and biases.
+POST_NORM = (
+    always("norm.kind", "layer"),
+    always("norm.placement", "post"),
+    always("embedding.norm", True),
+    always("bias", True),
+    either("tied", "tie_word_embeddings", True),
+)
+
+
+def shape(eps: float = 1e-12) -> tuple[Entry, ...]:
+    """What BERT's relatives share besides; `eps` is that of the norms where config.json has none."""
+    return (
+        size("width", "hidden_size"),
+        size("depth", "num_hidden_layers"),
+        size("attention.heads", "num_attention_heads"),
+        size("feedforward.hidden", "intermediate_size"),
+        number("norm.eps", "layer_norm_eps", eps),
+        *POST_NORM,
+        dropout("hidden_dropout_prob"),
+        unused("attention_probs_dropout_prob"),
+        written(attention_probs_dropout_prob=0.0),
+    )
+
+
+def settings(*own: Entry, context: Entry = CONTEXT, activation: Entry = ACTIVATION) -> tuple[Entry, ...]:
+    """Those of a relative with learned positions, and its `own`."""
+    return (*shape(), *NO_DECODER, *LEARNED, context, activation, *own)
 
 
 def layers(prefix: str, query_key_value: tuple[str, str, str] = ("query", "key", "value")) -> tuple[Weight, ...]:
@@ -71,52 +106,6 @@ def masked_head(
     )
 
 
-def read(config: ForeignConfig, activation: str = "gelu") -> TransformerEncoderConfig:
-    """`activation`: theirs where config.json has none."""
-    config.expect("position_embedding_type", "absolute")
-    config.expect("is_decoder", False)
-    config.expect("add_cross_attention", False)
-    for rate in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        config.take(rate)
-    own: Any = ACTIVATIONS[config.expect("hidden_act", activation, *(name for name in ACTIVATIONS if name != activation))]
-    return transformer(
-        TransformerEncoderConfig,
-        {
-            "width": config.size("hidden_size"),
-            "depth": config.size("num_hidden_layers"),
-            "attention.heads": config.size("num_attention_heads"),
-            "feedforward.hidden": config.size("intermediate_size"),
-            "context": config.size("max_position_embeddings"),
-            "segments": config.size("type_vocab_size", 2),
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.eps": config.number("layer_norm_eps", 1e-12),
-            "norm.placement": "post",
-            "feedforward.activation": own,
-            "bias": True,
-            "embedding.norm": True,
-            "tied": config.expect("tie_word_embeddings", True, False),
-        },
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {
-        "hidden_size": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": model.attention.heads,
-        "intermediate_size": model.inner,
-        "max_position_embeddings": model.context,
-        "type_vocab_size": model.segments,
-        "hidden_act": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "layer_norm_eps": model.norm.eps,
-        "hidden_dropout_prob": model.dropout,
-        "attention_probs_dropout_prob": 0.0,
-        "position_embedding_type": "absolute",
-        "tie_word_embeddings": model.tied,
-    }
-
-
 _POOLER = "bert.pooler.dense.{p}"
 BERT = encoder_families(
     EncoderBody(
@@ -124,10 +113,7 @@ BERT = encoder_families(
         model_type="bert",
         prefix="bert.",
         weights=(*layers("bert."), Weight("encoder.stack.position.table_Td", "bert.embeddings.position_embeddings.weight")),
-        read=read,
-        write=write,
-        free=SIZES,
-        limited=SHAPE,
+        config=settings(SEGMENTS),
         ignored=(
             "bert.embeddings.position_ids",
             "cls.seq_relationship.{p}",  # whether one sentence follows another
@@ -137,13 +123,6 @@ BERT = encoder_families(
     (
         Head("embedding", "BertModel", (Weight("pooler.{p}", _POOLER),)),
         masked_head("BertForMaskedLM", "bert.", also=("BertForPreTraining",)),
-        Head(
-            "classification",
-            "BertForSequenceClassification",
-            (Weight("pooler.{p}", _POOLER), Weight("output.{p}", "classifier.{p}")),
-            {"pool": "first", "pooler": "tanh"},
-        ),
-        Head("tagging", "BertForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "BertForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        *labelling_heads("Bert", _POOLER),
     ),
 )

@@ -5,17 +5,13 @@ is what it was trained with."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from firth.interop.families.family import Family
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.config_map import Entry, always, done, dropout, either_name, expected, number, size, unused, written
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 # How the model was computed where it was trained, which changes no result.
 _IMPLEMENTATION = (
-    "attention_softmax_in_fp32", "bias_dropout_fusion", "hidden_dropout", "masked_softmax_fusion", "offset_alibi",
+    "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
     "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "unk_token_id",
 )  # fmt: skip
 
@@ -39,58 +35,28 @@ WEIGHTS = WeightMap(
 )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("apply_residual_connection_post_layernorm", False)
-    config.expect("tie_word_embeddings", True)
-    for key in _IMPLEMENTATION:
-        config.take(key)
-    width = config.one_of("hidden_size", "n_embed")
-    config.expect("n_inner", 4 * width)
-    return transformer(
-        TransformerConfig,
-        {
-            "width": width,
-            "depth": config.one_of("n_layer", "num_hidden_layers"),
-            "attention.heads": config.one_of("n_head", "num_attention_heads"),
-            "context": config.size("seq_length", 2048),
-            "position.kind": "alibi",
-            "norm.kind": "layer",
-            "norm.eps": config.number("layer_norm_epsilon", 1e-5),
-            "feedforward.activation": "gelu_tanh",
-            "embedding.norm": True,
-            "bias": True,
-        },
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {
-        "hidden_size": model.width,
-        "n_layer": model.depth,
-        "n_head": model.attention.heads,
-        "seq_length": model.context,
-        "layer_norm_epsilon": model.norm.eps,
-        "hidden_dropout": model.dropout,
-        "attention_dropout": 0.0,
-        "apply_residual_connection_post_layernorm": False,
-        "tie_word_embeddings": True,
-    }
-
-
 BLOOM = Family(
     title="BLOOM",
     model_type="bloom",
     architecture="BloomForCausalLM",
     objective="next-token",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=frozenset({"width", "depth", "attention.heads", "context", "norm.eps"}),
-    limited={
-        "position.kind": ("alibi",),
-        "norm.kind": ("layer",),
-        "feedforward.activation": ("gelu_tanh",),
-        "bias": (True,),
-        "embedding.norm": (True,),
-    },
+    config=(
+        expected("apply_residual_connection_post_layernorm", False),
+        expected("tie_word_embeddings", True),
+        dropout("hidden_dropout"),
+        unused(*_IMPLEMENTATION),
+        either_name("width", "hidden_size", "n_embed"),
+        Entry(lambda config, before: done(config.expect("n_inner", 4 * before["width"]))),
+        either_name("depth", "n_layer", "num_hidden_layers"),
+        either_name("attention.heads", "n_head", "num_attention_heads"),
+        size("context", "seq_length", 2048),
+        always("position.kind", "alibi"),
+        always("norm.kind", "layer"),
+        number("norm.eps", "layer_norm_epsilon", 1e-5),
+        always("feedforward.activation", "gelu_tanh"),
+        always("embedding.norm", True),
+        always("bias", True),
+        written(attention_dropout=0.0),
+    ),
 )

@@ -4,13 +4,10 @@ biases, and queries, keys and values are one matrix, in which they alternate by 
 
 from __future__ import annotations
 
-from typing import Any
-
 from firth.interop.families import bert, deberta
-from firth.interop.families.encoders import SIZES, EncoderBody, encoder_families
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.families.encoders import EncoderBody, encoder_families
+from firth.interop.files.config_map import always, unwritten
 from firth.interop.files.weight_map import Weight, alternating, stacked
-from firth.models import TransformerEncoderConfig
 
 _OURS, _ATTENTION = "encoder.stack.blocks.{n}.attention", "deberta.encoder.layer.{n}.attention.self"
 _BIASES = stacked(lambda settings: (settings.attention.heads * settings.per_head,) * 2)  # of queries and values
@@ -22,33 +19,20 @@ WEIGHTS = (
     Weight("encoder.stack.relative.table_Rd", "deberta.encoder.rel_embeddings.weight"),
     *bert.layers("deberta."),
 )
-_OWN = {"attention.key_bias": False, "position.buckets": None, "position.projections": "own", "position.norm": False}
-
-
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    config.expect("talking_head", False)
-    return deberta.read_shape(config, _OWN)
-
-
-def write(model: Any) -> dict[str, Any]:
-    return deberta.write_shape(model)
-
-
 DEBERTA_V1 = encoder_families(
     EncoderBody(
         title="DeBERTa v1",
         model_type="deberta",
         prefix="deberta.",
         weights=WEIGHTS,
-        read=read,
-        write=write,
-        free=SIZES | {"position.max_distance"},
-        limited={
-            **bert.SHAPE,
-            **{name: (value,) for name, value in _OWN.items()},
-            "position.kind": ("disentangled",),
-            "segments": (0, 1, 2),
-        },
+        config=(
+            *deberta.SHAPE,
+            unwritten("talking_head", False),
+            always("attention.key_bias", False),
+            always("position.buckets", None),
+            always("position.projections", "own"),
+            always("position.norm", False),
+        ),
         ignored=(*deberta.IGNORED, "deberta.embeddings.position_embeddings.weight"),  # which the input does not have
     ),
     deberta.heads("Deberta"),

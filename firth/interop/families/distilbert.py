@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from firth.interop.families.bert import ACTIVATIONS, GELU, SHAPE
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.families.bert import ACTIVATIONS, GELU, POST_NORM
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.files.config_map import always, choice, dropout, size, unused, written
 from firth.interop.files.weight_map import QKV, Weight
-from firth.models import TransformerEncoderConfig
-from firth.models.config import transformer
 
 _EPS = 1e-12  # of all its norms; config.json has no setting for it
 
@@ -33,55 +29,28 @@ _PREDICTIONS = (
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    config.take("sinusoidal_pos_embds")  # how the table of positions was first filled
-    for rate in ("dropout", "seq_classif_dropout", "qa_dropout"):
-        config.take(rate)
-    activation: Any = ACTIVATIONS[config.expect("activation", *ACTIVATIONS)]
-    return transformer(
-        TransformerEncoderConfig,
-        {
-            "width": config.size("dim"),
-            "depth": config.size("n_layers"),
-            "attention.heads": config.size("n_heads"),
-            "feedforward.hidden": config.size("hidden_dim"),
-            "context": config.size("max_position_embeddings"),
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.eps": _EPS,
-            "norm.placement": "post",
-            "feedforward.activation": activation,
-            "bias": True,
-            "embedding.norm": True,
-            "tied": config.expect("tie_word_embeddings", True, False),
-        },
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {
-        "dim": model.width,
-        "n_layers": model.depth,
-        "n_heads": model.attention.heads,
-        "hidden_dim": model.inner,
-        "max_position_embeddings": model.context,
-        "activation": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "dropout": model.dropout,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": model.tied,
-    }
-
-
 DISTILBERT = encoder_families(
     EncoderBody(
         title="DistilBERT",
         model_type="distilbert",
         prefix="distilbert.",
         weights=WEIGHTS,
-        read=read,
-        write=write,
-        free=SIZES - {"norm.eps"},
-        limited={**SHAPE, "segments": (0,), "norm.eps": (_EPS,)},
+        config=(
+            size("width", "dim"),
+            size("depth", "n_layers"),
+            size("attention.heads", "n_heads"),
+            size("feedforward.hidden", "hidden_dim"),
+            size("context", "max_position_embeddings"),
+            choice("feedforward.activation", "activation", ACTIVATIONS),
+            always("position.kind", "learned"),
+            always("segments", 0),
+            always("norm.eps", _EPS),
+            *POST_NORM,
+            unused("sinusoidal_pos_embds"),  # how the table of positions was first filled
+            dropout("dropout"),
+            unused("seq_classif_dropout", "qa_dropout"),
+            written(attention_dropout=0.0),
+        ),
         ignored=("distilbert.embeddings.position_ids",),
     ),
     (
@@ -93,13 +62,6 @@ DISTILBERT = encoder_families(
             limited=GELU,
             repeated={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
         ),
-        Head(
-            "classification",
-            "DistilBertForSequenceClassification",
-            (Weight("pooler.{p}", "pre_classifier.{p}"), Weight("output.{p}", "classifier.{p}")),
-            {"pool": "first", "pooler": "relu"},
-        ),
-        Head("tagging", "DistilBertForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "DistilBertForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        *labelling_heads("DistilBert", "pre_classifier.{p}", "relu"),
     ),
 )

@@ -6,14 +6,11 @@ A published discriminator comes without its generator, so that it can be used, b
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.files.config_map import Entry, Settings, unused
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
-from firth.models import TransformerEncoderConfig
 
 _GENERATOR = (
     Weight("transform.{p}", "generator_predictions.dense.{p}"),
@@ -27,19 +24,9 @@ _DISCRIMINATOR = (
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    config.take("summary_last_dropout")
+def _read_width(config: ForeignConfig, before: Settings) -> Settings:
     narrow = config.size("embedding_size")
-    for size in ("generator_hidden_size", "generator_size"):
-        config.take(size)  # of the model that it was trained with
-    settings = bert.read(config)
-    return dataclasses.replace(
-        settings, embedding=dataclasses.replace(settings.embedding, width=None if narrow == settings.width else narrow)
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {**bert.write(model), "embedding_size": model.embedding_width}
+    return {"embedding.width": None if narrow == before["width"] else narrow}
 
 
 ELECTRA = encoder_families(
@@ -52,10 +39,12 @@ ELECTRA = encoder_families(
             Weight("encoder.stack.position.table_Td", "electra.embeddings.position_embeddings.weight"),
             Weight("encoder.stack.embedding_projection.{p}", "electra.embeddings_project.{p}"),
         ),
-        read=read,
-        write=write,
-        free=SIZES | {"embedding.width"},
-        limited=bert.SHAPE,
+        config=bert.settings(
+            bert.SEGMENTS,
+            Entry(_read_width, lambda model: {"embedding_size": model.embedding_width}, ("embedding.width",)),
+            # The sizes are those of the model that it was trained with.
+            unused("summary_last_dropout", "generator_hidden_size", "generator_size"),
+        ),
         ignored=("electra.embeddings.position_ids",),
     ),
     (
@@ -75,13 +64,6 @@ ELECTRA = encoder_families(
             limited=bert.GELU,
             repeated={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
         ),
-        Head(
-            "classification",
-            "ElectraForSequenceClassification",
-            (Weight("pooler.{p}", "classifier.dense.{p}"), Weight("output.{p}", "classifier.out_proj.{p}")),
-            {"pool": "first", "pooler": "gelu"},
-        ),
-        Head("tagging", "ElectraForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "ElectraForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        *labelling_heads("Electra", "classifier.dense.{p}", "gelu", "classifier.out_proj.{p}"),
     ),
 )

@@ -7,17 +7,15 @@ so that an encoder can be read out of any of them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from firth.errors import ConfigError
 from firth.interop.families.family import Family
+from firth.interop.files.config_map import Entry, Settings
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap
-from firth.models import TransformerEncoderConfig
 
 AUTO = {
     "embedding": "AutoModel",
@@ -27,7 +25,6 @@ AUTO = {
     "answer": "AutoModelForQuestionAnswering",
     "electra": "AutoModelForPreTraining",
 }
-SIZES = frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps"})  # free in every family
 _OF_PREDICTIONS = frozenset({"transform_bias", "transform_activation", "tied", "output_bias"})  # of a masked language model
 _POOLS = ("mean", "first", "last", "max")  # of `sentence-transformers`
 
@@ -47,16 +44,28 @@ class Head:
     read: Callable[[ForeignConfig], Mapping[str, Any]] = lambda _: {}  # settings of [model] that config.json has for this head
 
 
+def labelling_heads(name: str, pooler: str, activation: str = "tanh", output: str = "classifier.{p}") -> tuple[Head, ...]:
+    """The heads for classes, tags and answers of the architectures whose names begin with `name`. Classes come from the first
+    token, by way of `pooler` and `output`."""
+    return (
+        Head(
+            "classification",
+            f"{name}ForSequenceClassification",
+            (Weight("pooler.{p}", pooler), Weight("output.{p}", output)),
+            {"pool": "first", "pooler": activation},
+        ),
+        Head("tagging", f"{name}ForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
+        Head("answer", f"{name}ForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+    )
+
+
 @dataclass(frozen=True)
 class EncoderBody:
     title: str
     model_type: str
     prefix: str  # of its tensors in an architecture with a head
     weights: tuple[Weight, ...]
-    read: Callable[[ForeignConfig], TransformerEncoderConfig]
-    write: Callable[[Any], dict[str, Any]]
-    free: frozenset[str]
-    limited: Mapping[str, tuple[Any, ...]]
+    config: tuple[Entry, ...]
     ignored: tuple[str, ...] = ()
     why_not: Callable[[Any, str], str | None] = lambda model, objective: None  # why a [model] does not fit, if settings do
     pooler: tuple[Any, str] | None = None  # of the model without a head: its activation, and a tensor that it has
@@ -83,10 +92,7 @@ def _family(body: EncoderBody, head: Head, heads: tuple[Head, ...]) -> Family:
             prefix=body.prefix,
             bare=head.objective == "embedding",
         ),
-        read=lambda config: _read(body, head, config),
-        write=body.write,
-        free=body.free | (_free(head) - head.settings.keys() - head.limited.keys()),
-        limited={**body.limited, **{name: (value,) for name, value in head.settings.items()}, **_limited(head), **head.limited},
+        config=(Entry(lambda config, _: head.read(config)), *body.config, _entry(head)),
         model="encoder",
         also=head.also,
         mask_row=head.objective in ("masked", "electra"),
@@ -125,12 +131,17 @@ def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:
             return {}
 
 
-def _read(body: EncoderBody, head: Head, config: ForeignConfig) -> TransformerEncoderConfig:
-    if head.objective == "classification":
-        config.expect("problem_type", None, "single_label_classification")
-    own = head.read(config)
-    settings = dataclasses.replace(body.read(config), **head.settings, **own)
-    for name, values in head.limited.items():
-        if (given := attrgetter(name)(settings)) not in values:
-            raise ConfigError(f"model.{name} is {given!r}; with this head it can only be {values[0]!r}")
-    return settings
+def _entry(head: Head) -> Entry:
+    """The settings that this head needs, or that mean nothing to it."""
+
+    def read(config: ForeignConfig, before: Settings) -> Settings:
+        if head.objective == "classification":
+            config.expect("problem_type", None, "single_label_classification")
+        for name, values in head.limited.items():
+            if (given := before.get(name, values[0])) not in values:
+                raise ConfigError(f"model.{name} is {given!r}; with this head it can only be {values[0]!r}")
+        return head.settings
+
+    only = {name: (value,) for name, value in head.settings.items()}
+    free = _free(head) - head.settings.keys() - head.limited.keys()
+    return Entry(read, free=free, limited={**only, **_limited(head), **head.limited})

@@ -11,12 +11,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from firth.interop.families.family import Family
+from firth.interop.families.family import UNBIASED_OUTPUT, Family
 from firth.interop.families.rope import ROPE_FREE, SCALINGS, read_rope, write_rope
+from firth.interop.files.config_map import (
+    Entry,
+    Settings,
+    always,
+    choice,
+    dropout,
+    either,
+    either_name,
+    number,
+    size,
+    unwritten,
+    written,
+)
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
 
@@ -43,38 +54,15 @@ def weights(model: Any) -> WeightMap:
     )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("apply_residual_connection_post_layernorm", False)
-    config.take("hidden_dropout")
-    width = config.one_of("hidden_size", "n_embed")
-    heads, context = config.size("num_attention_heads"), config.size("max_position_embeddings", 2048)
-    activation: Any = _ACTIVATIONS[config.expect("activation", *_ACTIVATIONS)]
+def _read_biases(config: ForeignConfig, before: Settings) -> Settings:
     biased = config.flag("bias", False)
-    return transformer(
-        TransformerConfig,
-        {
-            "width": width,
-            "depth": config.size("num_hidden_layers"),
-            "attention.heads": heads,
-            **_read_shape(config, heads),
-            "feedforward.hidden": config.size("ffn_hidden_size", 4 * width),
-            "feedforward.activation": activation,
-            "context": context,
-            "norm.kind": "layer",
-            "norm.eps": config.number("layer_norm_epsilon", 1e-5),
-            "norm.bias": None if biased else True,
-            "bias": biased,
-            "output_bias": False,
-            "tied": config.expect("tie_word_embeddings", True, False),
-            **_read_position(config, context),
-        },
-    )
+    return {"bias": biased, "norm.bias": None if biased else True}
 
 
-def _read_shape(config: ForeignConfig, heads: int) -> dict[str, Any]:
+def _read_shape(config: ForeignConfig, before: Settings) -> Settings:
     """How many keys there are, and how the two layers of a block stand to each other. Where one key of config.json decides, they
     ignore others."""
-    shared = config.flag("multi_query", True)
+    heads, shared = before["attention.heads"], config.flag("multi_query", True)
     if config.flag("new_decoder_architecture", False):
         config.expect("parallel_attn", True)
         two = config.expect("num_ln_in_parallel_attn", 2, 1) == 2
@@ -91,37 +79,28 @@ def _read_shape(config: ForeignConfig, heads: int) -> dict[str, Any]:
     return {"attention.kv_heads": 1 if shared else heads, "feedforward.parallel": parallel}
 
 
-def _read_position(config: ForeignConfig, context: int) -> dict[str, Any]:
+def _read_position(config: ForeignConfig, before: Settings) -> Settings:
     if not config.flag("alibi", False):
-        return read_rope(config, context)
+        return read_rope(config, before)
     for unused in ("rope_theta", "rope_scaling", "rope_parameters"):
         config.take(unused)
     return {"position.kind": "alibi", "position.scaled": True}
 
 
-def write(model: Any) -> dict[str, Any]:
+def _write_shape(model: Any) -> dict[str, Any]:
     heads, groups, parallel = model.attention.heads, model.attention.groups, model.feedforward.parallel
     new = parallel == "two_norms" or groups not in (1, heads)
     return {
-        "hidden_size": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": heads,
         "num_kv_heads": groups if new else heads,
         "multi_query": groups == 1,
         "new_decoder_architecture": new,
         "parallel_attn": parallel is not False,
         "num_ln_in_parallel_attn": {"two_norms": 2, True: 1, False: None}[parallel],
-        "ffn_hidden_size": model.inner,
-        "activation": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "max_position_embeddings": model.context,
-        "layer_norm_epsilon": model.norm.eps,
-        "bias": model.bias,
-        "hidden_dropout": model.dropout,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": model.tied,
-        "alibi": model.position.kind == "alibi",
-        **(write_rope(model) if model.position.kind == "rotary" else {}),
     }
+
+
+def _write_position(model: Any) -> dict[str, Any]:
+    return {"alibi": True} if model.position.kind == "alibi" else {"alibi": False, **write_rope(model)}
 
 
 def _together(model: Any) -> str | None:
@@ -139,19 +118,32 @@ FALCON = Family(
     architecture="FalconForCausalLM",
     objective="next-token",
     weights=weights,
-    read=read,
-    write=write,
-    free=ROPE_FREE
-    | {"width", "depth", "attention.heads", "attention.kv_heads", "feedforward.hidden", "context", "norm.eps", "tied"},
-    limited={
-        "position.kind": ("rotary", "alibi"),
-        "position.scaling": SCALINGS,
-        "position.scaled": (True,),
-        "norm.kind": ("layer",),
-        "norm.bias": (None, True),
-        "feedforward.parallel": (False, True, "two_norms"),
-        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
-        "bias": (True, False),
-    },
+    config=(
+        unwritten("apply_residual_connection_post_layernorm", False),
+        dropout("hidden_dropout"),
+        either_name("width", "hidden_size", "n_embed"),
+        size("depth", "num_hidden_layers"),
+        size("attention.heads", "num_attention_heads"),
+        Entry(_read_shape, _write_shape, ("attention.kv_heads",), {"feedforward.parallel": (False, True, "two_norms")}),
+        Entry(
+            lambda config, before: {"feedforward.hidden": config.size("ffn_hidden_size", 4 * before["width"])},
+            lambda model: {"ffn_hidden_size": model.inner},
+            ("feedforward.hidden",),
+        ),
+        choice("feedforward.activation", "activation", _ACTIVATIONS),
+        size("context", "max_position_embeddings", 2048),
+        Entry(
+            _read_position,
+            _write_position,
+            ROPE_FREE,
+            {"position.kind": ("rotary", "alibi"), "position.scaling": SCALINGS, "position.scaled": (True,)},
+        ),
+        always("norm.kind", "layer"),
+        number("norm.eps", "layer_norm_epsilon", 1e-5),
+        Entry(_read_biases, lambda model: {"bias": model.bias}, limited={"bias": (True, False), "norm.bias": (None, True)}),
+        UNBIASED_OUTPUT,
+        either("tied", "tie_word_embeddings", True),
+        written(attention_dropout=0.0),
+    ),
     together=_together,
 )

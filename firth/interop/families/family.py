@@ -1,4 +1,4 @@
-"""A family of public models: a weight map and the translation of its config.json, both in both directions.
+"""A family of public models: a table of its weights and one of its config.json, both read in both directions.
 
 Each file beside this one defines one `Family`, and `FAMILIES` in __init__.py lists them. A model of ours belongs to a family if
 every one of its settings is `free` there, `limited` to the values that it has, or at its default: a setting that a family has
@@ -10,15 +10,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from firth.config import settings
+from firth.interop.files.config_map import Entry
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
-from firth.models import ModelConfig
+from firth.models import ModelConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
+from firth.models.config import transformer
 
 # Settings that any family can express, because they only matter in training.
 _TRAINING = frozenset({"dropout", "embedding.vectors", "embedding.vectors_fixed"})
+
+_CONFIGS: Mapping[str, Any] = MappingProxyType(
+    {"language": TransformerConfig, "encoder": TransformerEncoderConfig, "seq2seq": TransformerSeq2SeqConfig}
+)
+
+UNBIASED_OUTPUT = Entry(lambda config, before: {"output_bias": False})  # of a language model, besides other biases
 
 
 @dataclass(frozen=True)
@@ -28,10 +37,7 @@ class Family:
     architecture: str  # the class in `transformers`
     objective: str  # objective.kind of its runs
     weights: WeightMap | Callable[[Any], WeightMap]  # a function where the names depend on [model]
-    read: Callable[[ForeignConfig], ModelConfig]  # config.json → [model]
-    write: Callable[[Any], dict[str, Any]]  # [model] → config.json, without what every family has
-    free: frozenset[str]  # settings of [model] that config.json can express, whatever their value
-    limited: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # settings with the values that it can express
+    config: tuple[Entry, ...]  # config.json, without what every family has
     model: str = "language"  # model.family of its runs
     also: tuple[str, ...] = ()  # other architectures that are read as this one
     mask_row: bool = False  # whether our embedding has a row for <mask> after those of the vocabulary
@@ -44,6 +50,28 @@ class Family:
     left_out: str = ""  # our tensors whose names begin with this are not written
     # why a model cannot be written although each of its settings can
     together: Callable[[Any], str | None] = lambda model: None
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Settings of [model] that config.json can express, whatever their value."""
+        return frozenset(name for entry in self.config for name in entry.free)
+
+    @property
+    def limited(self) -> Mapping[str, tuple[Any, ...]]:
+        """Settings with the values that config.json can express."""
+        return {name: values for entry in self.config for name, values in entry.limited.items()}
+
+    def read(self, config: ForeignConfig) -> ModelConfig:
+        """The [model] of a config.json."""
+        settings: dict[str, Any] = {}
+        for entry in self.config:
+            settings |= entry.read(config, settings)
+        model: ModelConfig = transformer(_CONFIGS[self.model], settings)
+        return model
+
+    def write(self, model: Any) -> dict[str, Any]:
+        """The config.json of a [model]."""
+        return {key: value for entry in self.config for key, value in entry.write(model).items()}
 
     def reads(self, architecture: str) -> bool:
         return architecture in (self.architecture, *self.also)

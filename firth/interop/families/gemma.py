@@ -6,17 +6,17 @@ All store the gains of their norms as γ − 1; ours are γ. In bfloat16 that ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import FREE, LIMITED, PRE_NORMS, QK_NORMS, read_sizes, weight_map, write_sizes
-from firth.interop.families.rope import merged, read_rope, rope_settings, write_rope
+from firth.interop.families.llama_shape import PRE_NORMS, QK_NORMS, sizes, weight_map
+from firth.interop.families.rope import ROPE, ROPE_FREE, SCALINGS, merged, rope_settings, write_rope
 from firth.interop.families.windows import MASKS, WINDOWS_FREE, layer_types, settings_of
+from firth.interop.files.config_map import Entry, Settings, always, expected, optional, unused
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import PLUS_ONE
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 _GELU = "gelu_pytorch_tanh"
 _HEAD_WIDTH, _SPAN = 256, 4096  # where config.json says nothing
@@ -30,98 +30,78 @@ _NORMS = {
 }
 
 
-def _read_sizes(config: ForeignConfig, context: int) -> dict[str, Any]:
-    """The sizes that all three versions share."""
-    config.expect("hidden_activation", _GELU)
-    config.expect("hidden_act", _GELU, "gelu")  # "gelu" always meant the approximation
-    config.expect("attention_bias", False)
-    config.take("cache_implementation")
-    return {
-        "kind": "transformer",
-        "feedforward.activation": "geglu_tanh",
-        "embedding.scale": True,
-        **read_sizes(config, context=context, head_width=_HEAD_WIDTH, tied=True),
-    }
-
-
-def _read_scores(config: ForeignConfig, head_width: int, logit_cap: float | None) -> dict[str, Any]:
-    """The scale, and the bound of the logits, which is the family's where config.json says nothing."""
-    scalar = config.positive("query_pre_attn_scalar", _HEAD_WIDTH)
-    return {
-        "norm.placement": "sandwich",
-        "attention.scale": None if scalar == head_width else scalar**-0.5,
-        "logit_cap": config.optional("final_logit_softcapping", logit_cap),
-    }
-
-
-def _per_head(sizes: dict[str, Any]) -> int:
-    return int(sizes["attention.head_width"] or sizes["width"] // sizes["attention.heads"])
-
-
-def read_gemma(config: ForeignConfig) -> TransformerConfig:
-    sizes = _read_sizes(config, 8192)
-    return transformer(TransformerConfig, {**sizes, **read_rope(config, sizes["context"])})
-
-
-def read_gemma2(config: ForeignConfig) -> TransformerConfig:
-    sizes = _read_sizes(config, 8192)
-    depth = sizes["depth"]
-    usual = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(depth)]
-    windows = settings_of(config.words("layer_types") or usual, config.optional("sliding_window", _SPAN), depth)
-    scores, cap = _read_scores(config, _per_head(sizes), 30.0), config.optional("attn_logit_softcapping", 50.0)
-    return transformer(
-        TransformerConfig, {**sizes, **windows, **scores, "attention.cap": cap, **read_rope(config, sizes["context"])}
+def _shared(context: int) -> tuple[Entry, ...]:
+    """What all three versions share."""
+    return (
+        expected("hidden_activation", _GELU),
+        expected("hidden_act", _GELU, "gelu"),  # "gelu" always meant the approximation
+        expected("attention_bias", False),
+        unused("cache_implementation"),
+        always("feedforward.activation", "geglu_tanh"),
+        always("embedding.scale", True),
+        *sizes(context, head_width=_HEAD_WIDTH, tied=True),
     )
 
 
-def read_gemma3(config: ForeignConfig) -> TransformerConfig:
-    sizes = _read_sizes(config, 131_072)
-    depth = sizes["depth"]
+def _scores(logit_cap: float | None) -> tuple[Entry, ...]:
+    """The scale, and the bound of the logits, which is the family's where config.json says nothing."""
+
+    def read(config: ForeignConfig, before: Settings) -> Settings:
+        scalar = config.positive("query_pre_attn_scalar", _HEAD_WIDTH)
+        per_head = before["attention.head_width"] or before["width"] // before["attention.heads"]
+        return {"attention.scale": None if scalar == per_head else scalar**-0.5}
+
+    def write(model: Any) -> dict[str, Any]:
+        scale = model.attention.scale
+        return {"query_pre_attn_scalar": model.per_head if scale is None else _whole(scale**-2)}
+
+    return (
+        always("norm.placement", "sandwich"),
+        Entry(read, write, ("attention.scale",)),
+        optional("logit_cap", "final_logit_softcapping", logit_cap),
+    )
+
+
+def _windows(usual: Callable[[ForeignConfig, int], list[str]]) -> Entry:
+    """`usual`: the layer_types of a model of this depth where config.json has none."""
+
+    def read(config: ForeignConfig, before: Settings) -> Settings:
+        kinds = usual(config, before["depth"])
+        return settings_of(config.words("layer_types") or kinds, config.optional("sliding_window", _SPAN), before["depth"])
+
+    def write(model: Any) -> dict[str, Any]:
+        return {"sliding_window": model.attention.span or _SPAN, "layer_types": layer_types(model)}
+
+    return Entry(read, write, WINDOWS_FREE, MASKS)
+
+
+def _of_gemma2(config: ForeignConfig, depth: int) -> list[str]:
+    return ["full_attention" if layer % 2 else "sliding_attention" for layer in range(depth)]
+
+
+def _of_gemma3(config: ForeignConfig, depth: int) -> list[str]:
     period = config.size("sliding_window_pattern", config.size("_sliding_window_pattern", _PERIOD))
-    usual = ["sliding_attention" if (layer + 1) % period else "full_attention" for layer in range(depth)]
-    windows = settings_of(config.words("layer_types") or usual, config.optional("sliding_window", _SPAN), depth)
-    scores = _read_scores(config, _per_head(sizes), None)
-    config.expect("attn_logit_softcapping", None)  # `transformers` reads it and computes without it
-    rope = _read_bases(config, sizes["context"])
-    if not windows:
-        rope.pop("position.base_local")
-    return transformer(TransformerConfig, {**sizes, **windows, **scores, "attention.qk_norm": True, **rope})
+    return ["sliding_attention" if (layer + 1) % period else "full_attention" for layer in range(depth)]
 
 
-def _read_bases(config: ForeignConfig, context: int) -> dict[str, Any]:
+def _read_bases(config: ForeignConfig, before: Settings) -> dict[str, Any]:
     tables = ForeignConfig(config.table("rope_parameters"), "config.json: rope_parameters")
     everywhere, local = tables.table("full_attention"), tables.table("sliding_attention")
     tables.finish()
     everywhere = merged(config.table("rope_scaling"), everywhere)
-    settings = rope_settings(everywhere, context, config.number("rope_theta", _BASE))
-    in_windows = rope_settings(local, context, config.number("rope_local_base_freq", _LOCAL_BASE))
+    settings = rope_settings(everywhere, before["context"], config.number("rope_theta", _BASE))
+    in_windows = rope_settings(local, before["context"], config.number("rope_local_base_freq", _LOCAL_BASE))
     if set(in_windows) != {"position.base"}:
         raise DataError(f"config.json: rope_parameters stretches the positions of windows, {local!r}; firth does not.")
-    return {**settings, "position.base_local": in_windows["position.base"]}
+    return settings | ({"position.base_local": in_windows["position.base"]} if "attention.span" in before else {})
 
 
-def write_gemma(model: Any) -> dict[str, Any]:
-    return {**write_sizes(model), "hidden_act": _GELU, "hidden_activation": _GELU, "attention_bias": False, **write_rope(model)}
-
-
-def write_gemma2(model: Any) -> dict[str, Any]:
-    return {
-        **write_gemma(model),
-        "query_pre_attn_scalar": model.per_head if model.attention.scale is None else _whole(model.attention.scale**-2),
-        "attn_logit_softcapping": model.attention.cap,
-        "final_logit_softcapping": model.logit_cap,
-        "sliding_window": model.attention.span or _SPAN,
-        "layer_types": layer_types(model),
-    }
-
-
-def write_gemma3(model: Any) -> dict[str, Any]:
-    rope = write_rope(model)
+def _write_bases(model: Any) -> dict[str, Any]:
+    rope, base = write_rope(model), model.position.base_local
     table = rope["rope_parameters"]
-    base = model.position.base_local
     local = table if base is None else {"rope_type": "default", "rope_theta": base}
     return {
-        **write_gemma2(model),
+        **rope,
         "rope_local_base_freq": local["rope_theta"],
         "rope_parameters": {"full_attention": table, "sliding_attention": local},
     }
@@ -132,19 +112,13 @@ def _whole(number: float) -> float:
     return round(number) if abs(number - round(number)) < 1e-9 * number else number
 
 
-_GEMMA: dict[str, tuple[Any, ...]] = {**LIMITED, "feedforward.activation": ("geglu_tanh",), "embedding.scale": (True,)}
-_SCORES = {"attention.scale", "attention.cap", "logit_cap"}
-
 GEMMA = Family(
     title="Gemma",
     model_type="gemma",
     architecture="GemmaForCausalLM",
     objective="next-token",
     weights=weight_map(PRE_NORMS, PLUS_ONE),
-    read=read_gemma,
-    write=write_gemma,
-    free=FREE,
-    limited=_GEMMA,
+    config=(*_shared(8192), ROPE),
 )
 
 GEMMA2 = Family(
@@ -153,10 +127,13 @@ GEMMA2 = Family(
     architecture="Gemma2ForCausalLM",
     objective="next-token",
     weights=weight_map(_NORMS, PLUS_ONE),
-    read=read_gemma2,
-    write=write_gemma2,
-    free=FREE | WINDOWS_FREE | _SCORES,
-    limited={**_GEMMA, "attention.mask": MASKS, "norm.placement": ("sandwich",)},
+    config=(
+        *_shared(8192),
+        _windows(_of_gemma2),
+        *_scores(30.0),
+        optional("attention.cap", "attn_logit_softcapping", 50.0),
+        ROPE,
+    ),
 )
 
 GEMMA3 = Family(
@@ -165,8 +142,12 @@ GEMMA3 = Family(
     architecture="Gemma3ForCausalLM",
     objective="next-token",
     weights=weight_map({**_NORMS, **QK_NORMS}, PLUS_ONE),
-    read=read_gemma3,
-    write=write_gemma3,
-    free=FREE | WINDOWS_FREE | _SCORES - {"attention.cap"} | {"position.base_local"},
-    limited={**_GEMMA, "attention.mask": MASKS, "norm.placement": ("sandwich",), "attention.qk_norm": (True,)},
+    config=(
+        *_shared(131_072),
+        _windows(_of_gemma3),
+        *_scores(None),
+        expected("attn_logit_softcapping", None),  # `transformers` reads it and computes without it
+        always("attention.qk_norm", True),
+        Entry(_read_bases, _write_bases, {*ROPE_FREE, "position.base_local"}, {"position.scaling": SCALINGS}),
+    ),
 )

@@ -5,13 +5,20 @@ Its linear layers are Conv1D modules, which store their matrices transposed. A s
 
 from __future__ import annotations
 
-from typing import Any
-
 from firth.interop.families.family import Family
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.config_map import (
+    Entry,
+    always,
+    choice,
+    dropout,
+    expected,
+    number,
+    size,
+    unused,
+    unwritten,
+    written,
+)
 from firth.interop.files.weight_map import TRANSPOSED, Weight, WeightMap
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 
@@ -38,59 +45,33 @@ WEIGHTS = WeightMap(
 )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("scale_attn_weights", True)
-    config.expect("scale_attn_by_inverse_layer_idx", False)
-    config.expect("add_cross_attention", False)
-    config.expect("tie_word_embeddings", True)
-    config.take("reorder_and_upcast_attn")  # the order of roundings, not the mathematics
-    activation: Any = _ACTIVATIONS[config.expect("activation_function", *_ACTIVATIONS)]
-    return transformer(
-        TransformerConfig,
-        {
-            "width": config.size("n_embd"),
-            "depth": config.size("n_layer"),
-            "attention.heads": config.size("n_head"),
-            "feedforward.hidden": config.size_or_none("n_inner"),
-            "context": config.size("n_positions"),
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.eps": config.number("layer_norm_epsilon", 1e-5),
-            "feedforward.activation": activation,
-            "bias": True,
-        },
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {
-        "n_embd": model.width,
-        "n_layer": model.depth,
-        "n_head": model.attention.heads,
-        "n_inner": model.feedforward.hidden,
-        "n_positions": model.context,
-        "activation_function": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "layer_norm_epsilon": model.norm.eps,
-        **dict.fromkeys(("resid_pdrop", "embd_pdrop"), model.dropout),
-        "attn_pdrop": 0.0,
-        "scale_attn_weights": True,
-        "tie_word_embeddings": True,
-    }
-
-
 GPT2 = Family(
     title="GPT-2",
     model_type="gpt2",
     architecture="GPT2LMHeadModel",
     objective="next-token",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps"}),
-    limited={
-        "position.kind": ("learned",),
-        "norm.kind": ("layer",),
-        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
-        "bias": (True,),
-    },
+    config=(
+        size("width", "n_embd"),
+        size("depth", "n_layer"),
+        size("attention.heads", "n_head"),
+        Entry(
+            lambda config, _: {"feedforward.hidden": config.size_or_none("n_inner")},
+            lambda model: {"n_inner": model.feedforward.hidden},
+            ("feedforward.hidden",),
+        ),
+        size("context", "n_positions"),
+        always("position.kind", "learned"),
+        always("norm.kind", "layer"),
+        number("norm.eps", "layer_norm_epsilon", 1e-5),
+        choice("feedforward.activation", "activation_function", _ACTIVATIONS),
+        always("bias", True),
+        expected("scale_attn_weights", True),
+        unwritten("scale_attn_by_inverse_layer_idx", False),
+        unwritten("add_cross_attention", False),
+        expected("tie_word_embeddings", True),
+        unused("reorder_and_upcast_attn"),  # the order of roundings, not the mathematics
+        dropout("resid_pdrop", "embd_pdrop"),
+        written(attn_pdrop=0.0),
+    ),
 )

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from firth.interop.families.family import Family
+from firth.interop.families.family import UNBIASED_OUTPUT, Family
 from firth.interop.families.rope import ROPE_FREE, SCALINGS, read_partial_rope, write_rope
+from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, either, expected, number, size, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, alternating
 from firth.layers.position import partial_order
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 _BASE, _FRACTION = 10_000.0, 0.25  # where config.json says nothing
@@ -46,53 +45,16 @@ WEIGHTS = WeightMap(
 )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("attention_bias", True)
-    config.take("hidden_dropout")
-    activation: Any = _ACTIVATIONS[config.expect("hidden_act", *_ACTIVATIONS)]
-    parallel = config.expect("use_parallel_residual", True, False)
-    context = config.size("max_position_embeddings", 2048)
-    return transformer(
-        TransformerConfig,
-        {
-            "width": config.size("hidden_size"),
-            "depth": config.size("num_hidden_layers"),
-            "attention.heads": config.size("num_attention_heads"),
-            "feedforward.hidden": config.size("intermediate_size"),
-            "context": context,
-            "norm.kind": "layer",
-            "norm.eps": config.number("layer_norm_eps", 1e-5),
-            "feedforward.parallel": "two_norms" if parallel else False,
-            "feedforward.activation": activation,
-            "bias": True,
-            "output_bias": False,
-            "tied": config.expect("tie_word_embeddings", False, True),
-            **read_partial_rope(config, context, config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)),
-        },
-    )
+def _read_rope(config: ForeignConfig, before: Settings) -> Settings:
+    base, fraction = config.number("rotary_emb_base", _BASE), config.number("rotary_pct", _FRACTION)
+    return read_partial_rope(config, before["context"], base, fraction)
 
 
-def write(model: Any) -> dict[str, Any]:
-    fraction = model.position.fraction or 1.0
-    rope = write_rope(model)
-    return {
-        "hidden_size": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": model.attention.heads,
-        "intermediate_size": model.inner,
-        "max_position_embeddings": rope.get("max_position_embeddings", model.context),
-        "hidden_act": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "layer_norm_eps": model.norm.eps,
-        "use_parallel_residual": model.feedforward.parallel == "two_norms",
-        "attention_bias": True,
-        "hidden_dropout": model.dropout,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": model.tied,
-        "rotary_pct": fraction,
-        "rotary_emb_base": model.position.base,
-        "rope_scaling": rope["rope_scaling"],
-        "rope_parameters": {**rope["rope_parameters"], "partial_rotary_factor": fraction},
-    }
+def _write_rope(model: Any) -> dict[str, Any]:
+    fraction, rope = model.position.fraction or 1.0, write_rope(model)
+    base = rope.pop("rope_theta")
+    table = {**rope["rope_parameters"], "partial_rotary_factor": fraction}
+    return {**rope, "rotary_pct": fraction, "rotary_emb_base": base, "rope_parameters": table}
 
 
 GPT_NEOX = Family(
@@ -101,15 +63,22 @@ GPT_NEOX = Family(
     architecture="GPTNeoXForCausalLM",
     objective="next-token",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=ROPE_FREE
-    | {"width", "depth", "attention.heads", "feedforward.hidden", "context", "norm.eps", "tied", "position.fraction"},
-    limited={
-        "position.scaling": SCALINGS,
-        "norm.kind": ("layer",),
-        "feedforward.parallel": (False, "two_norms"),
-        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
-        "bias": (True,),
-    },
+    config=(
+        size("width", "hidden_size"),
+        size("depth", "num_hidden_layers"),
+        size("attention.heads", "num_attention_heads"),
+        size("feedforward.hidden", "intermediate_size"),
+        choice("feedforward.activation", "hidden_act", _ACTIVATIONS),
+        choice("feedforward.parallel", "use_parallel_residual", {True: "two_norms", False: False}),
+        size("context", "max_position_embeddings", 2048),
+        Entry(_read_rope, _write_rope, {*ROPE_FREE, "position.fraction"}, {"position.scaling": SCALINGS}),
+        always("norm.kind", "layer"),
+        number("norm.eps", "layer_norm_eps", 1e-5),
+        expected("attention_bias", True),
+        always("bias", True),
+        UNBIASED_OUTPUT,
+        either("tied", "tie_word_embeddings", False),
+        dropout("hidden_dropout"),
+        written(attention_dropout=0.0),
+    ),
 )

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from firth.interop.families.rope import ROPE_FREE, SCALINGS
+from firth.interop.files.config_map import Entry, Settings, either, expected, number, size, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import GATE_UP, QKV, SAME, Conversion, Weight, WeightMap
 
 LAYER = "model.layers.{n}"
-FREE = ROPE_FREE | {
-    "width",
-    "depth",
-    "attention.heads",
-    "attention.kv_heads",
-    "attention.head_width",
-    "feedforward.hidden",
-    "context",
-    "norm.eps",
-    "tied",
-}
-LIMITED: Mapping[str, tuple[Any, ...]] = MappingProxyType({"position.scaling": SCALINGS})
+SILU = expected("hidden_act", "silu", "swish")
 
 # The norms of a layer, from our names to theirs.
 PRE_NORMS: Mapping[str, str] = MappingProxyType(
@@ -57,35 +45,23 @@ def weight_map(norms: Mapping[str, str] = PRE_NORMS, gains: Conversion = SAME) -
     )
 
 
-def read_sizes(
-    config: ForeignConfig, *, context: int, head_width: int | None = None, tied: bool = False, eps: float = 1e-6
-) -> dict[str, Any]:
-    """The settings of [model] for sizes; the arguments are what the family takes where config.json says nothing."""
-    width, heads = config.size("hidden_size"), config.size("num_attention_heads")
-    given = config.size("head_dim", head_width or max(1, width // heads))
-    return {
-        "width": width,
-        "depth": config.size("num_hidden_layers"),
-        "attention.heads": heads,
-        "attention.kv_heads": config.size("num_key_value_heads", heads),
-        "attention.head_width": None if given * heads == width else given,
-        "feedforward.hidden": config.size("intermediate_size"),
-        "context": config.size("max_position_embeddings", context),
-        "norm.eps": config.number("rms_norm_eps", eps),
-        "tied": config.expect("tie_word_embeddings", tied, not tied),
-    }
+def sizes(context: int, head_width: int | None = None, tied: bool = False, eps: float = 1e-6) -> tuple[Entry, ...]:
+    """The arguments are what the family takes where config.json says nothing."""
 
+    def read_head_width(config: ForeignConfig, before: Settings) -> Settings:
+        width, heads = before["width"], before["attention.heads"]
+        given = config.size("head_dim", head_width or max(1, width // heads))
+        return {"attention.head_width": None if given * heads == width else given}
 
-def write_sizes(model: Any) -> dict[str, Any]:
-    return {
-        "hidden_size": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": model.attention.heads,
-        "num_key_value_heads": model.attention.groups,
-        "head_dim": model.per_head,
-        "intermediate_size": model.inner,
-        "max_position_embeddings": model.context,
-        "rms_norm_eps": model.norm.eps,
-        "attention_dropout": 0.0,
-        "tie_word_embeddings": model.tied,
-    }
+    return (
+        size("width", "hidden_size"),
+        size("depth", "num_hidden_layers"),
+        size("attention.heads", "num_attention_heads"),
+        size("attention.kv_heads", "num_key_value_heads", "attention.heads"),
+        Entry(read_head_width, lambda model: {"head_dim": model.per_head}, free=("attention.head_width",)),
+        size("feedforward.hidden", "intermediate_size"),
+        size("context", "max_position_embeddings", context),
+        number("norm.eps", "rms_norm_eps", eps),
+        either("tied", "tie_word_embeddings", tied),
+        written(attention_dropout=0.0),
+    )

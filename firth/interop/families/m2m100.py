@@ -11,21 +11,18 @@ import dataclasses
 from typing import Any
 
 from firth.errors import DataError
-from firth.interop.families.bart import COPIES, FINAL_NORMS, LAYERS, read_shape
-from firth.interop.families.marian import read_positions
+from firth.interop.families.bart import COPIES, FINAL_NORMS, LAYERS, shape
+from firth.interop.families.marian import sinusoids
 from firth.interop.families.pegasus import PEGASUS
+from firth.interop.files.config_map import Entry, Settings, always
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
 
 _PADDING = 1  # their id of the padding token, where config.json does not say
 _STORED = tuple(f"model.{side}.embed_positions.weights" for side in ("encoder", "decoder"))  # computed, and never read
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    config.expect("normalize_embedding", False)
-    config.expect("static_position_embeddings", True)
+def _read_first(config: ForeignConfig, before: Settings) -> Settings:
     padding, start = config.whole("pad_token_id", _PADDING), config.take("decoder_start_token_id")
     if padding < 0:
         raise DataError(f"{config.name}: pad_token_id is {padding}; expected a token.")
@@ -34,8 +31,7 @@ def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
             f"{config.name}: the decoder begins with the padding token, {padding}, which has no position in this model. "
             "Set decoder_start_token_id to the token that ends a text."
         )
-    positions = read_positions(config, scaled=True) | {"position.endpoint": True, "position.first": padding + 1}
-    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "pre", "relu"), **positions, "output_bias": False})
+    return {"position.first": padding + 1}
 
 
 def padding(model: Any) -> int:
@@ -49,8 +45,11 @@ M2M_100 = dataclasses.replace(
     model_type="m2m_100",
     architecture="M2M100ForConditionalGeneration",
     weights=WeightMap((*LAYERS, *FINAL_NORMS), ignored=_STORED, repeated=COPIES),
-    read=read,
+    config=(
+        *shape("pre", "relu", output_bias=False),
+        *sinusoids(scaled=True),
+        always("position.endpoint", True),
+        Entry(_read_first, free=("position.first",)),
+    ),
     padding=padding,
-    free=PEGASUS.free | {"position.first"},
-    limited={**PEGASUS.limited, "position.endpoint": (True,), "output_bias": (False,)},
 )

@@ -13,13 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firth.interop.families.bart import COPIES, FREE, LAYERS, LIMITED, read_shape, write_shape
+from firth.interop.families.bart import COPIES, LAYERS, shape
 from firth.interop.families.family import Family
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.files.config_map import Entry, always, expected, unused, unwritten
 from firth.interop.files.weight_map import WeightMap
 from firth.layers.position.sinusoidal import sinusoid
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
 
 
 def _positions(model: Any) -> Tensor:
@@ -31,23 +29,19 @@ REPEATED: dict[str, str | Callable[[Any], Tensor]] = {**COPIES, **dict.fromkeys(
 WEIGHTS = WeightMap(LAYERS, ignored=("lm_head.bias",), repeated=REPEATED)
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    config.expect("normalize_embedding", False)
-    config.expect("static_position_embeddings", True)
-    config.expect("share_encoder_decoder_embeddings", True)
-    config.take("decoder_vocab_size")  # that of the source, which it shares
-    return transformer(TransformerSeq2SeqConfig, read_shape(config) | read_positions(config))
-
-
-def read_positions(config: ForeignConfig, scaled: bool = False) -> dict[str, Any]:
+def sinusoids(scaled: bool = False) -> tuple[Entry, ...]:
     """Sinusoidal positions, and the scale of the embedding that belongs to them; `scaled` where config.json says nothing."""
-    scale = None if config.expect("scale_embedding", scaled, not scaled) else False
-    return {"position.kind": "sinusoidal", "position.order": "halves", "embedding.scale": scale}
-
-
-def write(model: Any) -> dict[str, Any]:
-    scaled = model.embedding.scale is not False
-    return {**write_shape(model), "scale_embedding": scaled, "share_encoder_decoder_embeddings": True}
+    return (
+        unwritten("normalize_embedding", False),
+        unwritten("static_position_embeddings", True),
+        always("position.kind", "sinusoidal"),
+        always("position.order", "halves"),
+        Entry(
+            lambda config, _: {"embedding.scale": None if config.expect("scale_embedding", scaled, not scaled) else False},
+            lambda model: {"scale_embedding": model.embedding.scale is not False},
+            limited={"embedding.scale": (None, True, False)},
+        ),
+    )
 
 
 MARIAN = Family(
@@ -56,10 +50,12 @@ MARIAN = Family(
     architecture="MarianMTModel",
     objective="translation",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=FREE,
-    limited={**LIMITED, "position.kind": ("sinusoidal",), "position.order": ("halves",)},
+    config=(
+        *shape(),
+        *sinusoids(),
+        expected("share_encoder_decoder_embeddings", True),
+        unused("decoder_vocab_size"),  # that of the source, which it shares
+    ),
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
 )

@@ -5,16 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from firth.interop.families.bart import BART, COPIES, EMBEDDED, FINAL_NORMS, LAYERS, read_embedded, read_shape
-from firth.interop.files.foreign_config import ForeignConfig
+from firth.interop.families.bart import BART, COPIES, EMBEDDED, EMBEDDED_CONFIG, FINAL_NORMS, LAYERS, shape
 from firth.interop.files.weight_map import WeightMap
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
-
-
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    return transformer(TransformerSeq2SeqConfig, read_shape(config, "pre") | read_embedded(config))
-
 
 MBART = dataclasses.replace(
     BART,
@@ -22,6 +14,5 @@ MBART = dataclasses.replace(
     model_type="mbart",
     architecture="MBartForConditionalGeneration",
     weights=WeightMap((*LAYERS, *EMBEDDED, *FINAL_NORMS), repeated=COPIES),
-    read=read,
-    limited={**BART.limited, "norm.placement": ("pre",)},
+    config=(*shape("pre"), *EMBEDDED_CONFIG),
 )

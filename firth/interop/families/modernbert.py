@@ -10,19 +10,18 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families.bert import ACTIVATIONS
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families
+from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, either, expected, number, size, unused
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
-from firth.models import TransformerEncoderConfig
-from firth.models.config import transformer
 
 _ACTIVATIONS = {"gelu": "geglu", "gelu_pytorch_tanh": "geglu_tanh", "silu": "swiglu"}
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _LETTERS = {_GLOBAL: "G", _LOCAL: "L"}
 # Keys that change how it is computed, initialised or trained, but no result.
 _UNUSED = (
-    "cls_token_id", "deterministic_flash_attn", "embedding_dropout", "initializer_cutoff_factor", "layer_norm_eps",
-    "mlp_dropout", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
+    "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
+    "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
     "sparse_prediction", "classifier_pooling",  # which classifiers have read before
 )  # fmt: skip
 
@@ -53,40 +52,14 @@ _PREDICTIONS = (
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    for key in _UNUSED:
-        config.take(key)
-    for key in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
-        config.expect(key, False)
-    transform: Any = ACTIVATIONS[config.expect("classifier_activation", *ACTIVATIONS)]
-    activation: Any = _ACTIVATIONS[config.expect("hidden_activation", *_ACTIVATIONS)]
-    depth = config.size("num_hidden_layers")
-    pattern = _pattern(config, depth)
-    windows = "L" in pattern
+def _read_windows(config: ForeignConfig, before: Settings) -> Settings:
+    pattern = _pattern(config, before["depth"])
     span = 2 * (config.size("local_attention", 128) // 2) + 1
     everywhere, local = _bases(config)
-    return transformer(
-        TransformerEncoderConfig,
-        {
-            "width": config.size("hidden_size"),
-            "depth": depth,
-            "attention.heads": config.size("num_attention_heads"),
-            "feedforward.hidden": config.size("intermediate_size"),
-            "context": config.size("max_position_embeddings", 8192),
-            "attention.span": span if windows else None,
-            "attention.window_pattern": pattern if windows else None,
-            "position.base": everywhere,
-            "position.base_local": local if windows else None,
-            "norm.kind": "layer",
-            "norm.eps": config.number("norm_eps", 1e-5),
-            "feedforward.activation": activation,
-            "embedding.norm": "replaces_first",
-            "transform_bias": False,
-            "transform_activation": transform,
-            "output_bias": None if config.expect("decoder_bias", True, False) else False,
-            "tied": config.expect("tie_word_embeddings", True, False),
-        },
-    )
+    if "L" not in pattern:
+        return {"position.base": everywhere}
+    windows = {"attention.span": span, "attention.window_pattern": pattern}
+    return {**windows, "position.base": everywhere, "position.base_local": local}
 
 
 def _pattern(config: ForeignConfig, depth: int) -> str:
@@ -116,28 +89,15 @@ def _bases(config: ForeignConfig) -> tuple[float, float]:
     return bases[0], bases[1]
 
 
-def write(model: Any) -> dict[str, Any]:
+def _write_windows(model: Any) -> dict[str, Any]:
     local = model.position.base_local or model.position.base
     return {
-        "hidden_size": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": model.attention.heads,
-        "intermediate_size": model.inner,
-        "max_position_embeddings": model.context,
-        "hidden_activation": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "norm_eps": model.norm.eps,
         "local_attention": 128 if model.attention.span is None else model.attention.span - 1,
         "layer_types": [_LOCAL if model.attention.in_layer(n) == "window" else _GLOBAL for n in range(model.depth)],
         "rope_parameters": {
             _GLOBAL: {"rope_type": "default", "rope_theta": model.position.base},
             _LOCAL: {"rope_type": "default", "rope_theta": local},
         },
-        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
-        "decoder_bias": model.output_bias is not False,
-        **dict.fromkeys(("embedding_dropout", "mlp_dropout"), model.dropout),
-        "classifier_activation": next(theirs for theirs, ours in ACTIVATIONS.items() if ours == model.transform_activation),
-        "classifier_pooling": "mean" if model.pool == "mean" else "cls",
-        "tie_word_embeddings": model.tied,
     }
 
 
@@ -147,16 +107,33 @@ MODERNBERT = encoder_families(
         model_type="modernbert",
         prefix="model.",
         weights=WEIGHTS,
-        read=read,
-        write=write,
-        free=SIZES | {"attention.span", "attention.window_pattern", "position.base", "position.base_local"},
-        limited={
-            "norm.kind": ("layer",),
-            "feedforward.activation": tuple(_ACTIVATIONS.values()),
-            "embedding.norm": ("replaces_first",),
-            "transform_bias": (False,),
-            "transform_activation": tuple(ACTIVATIONS.values()),
-        },
+        config=(
+            unused(*_UNUSED),
+            *(expected(key, False) for key in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")),
+            choice("transform_activation", "classifier_activation", ACTIVATIONS),
+            choice("feedforward.activation", "hidden_activation", _ACTIVATIONS),
+            size("width", "hidden_size"),
+            size("depth", "num_hidden_layers"),
+            size("attention.heads", "num_attention_heads"),
+            size("feedforward.hidden", "intermediate_size"),
+            size("context", "max_position_embeddings", 8192),
+            Entry(
+                _read_windows,
+                _write_windows,
+                ("attention.span", "attention.window_pattern", "position.base", "position.base_local"),
+            ),
+            always("norm.kind", "layer"),
+            number("norm.eps", "norm_eps", 1e-5),
+            always("embedding.norm", "replaces_first"),
+            always("transform_bias", False),
+            Entry(
+                lambda config, _: {"output_bias": None if config.expect("decoder_bias", True, False) else False},
+                lambda model: {"decoder_bias": model.output_bias is not False},
+            ),
+            either("tied", "tie_word_embeddings", True),
+            dropout("embedding_dropout", "mlp_dropout"),
+            Entry(write=lambda model: {"classifier_pooling": "mean" if model.pool == "mean" else "cls"}),
+        ),
     ),
     (
         Head("embedding", "ModernBertModel"),

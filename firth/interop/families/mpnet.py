@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from firth.interop.families import bert, roberta
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.files.config_map import Entry, Settings, always, unwritten
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Weight
-from firth.layers.position import LearnedT5Config
-from firth.models import TransformerEncoderConfig
 
 # The number of buckets is that of the table only; which distance has which one does not depend on config.json.
 _BUCKETS, _FARTHEST = 32, 128
@@ -30,19 +28,9 @@ WEIGHTS = (
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
-    buckets = config.expect("relative_attention_num_buckets", _BUCKETS)
+def _read_buckets(config: ForeignConfig, before: Settings) -> Settings:
     config.take("type_vocab_size")  # it has no segments
-    return dataclasses.replace(
-        roberta.read(config), segments=0, position=LearnedT5Config(buckets=buckets, max_distance=_FARTHEST)
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    table = roberta.write(model)
-    for key in ("position_embedding_type", "type_vocab_size"):
-        del table[key]
-    return {**table, "relative_attention_num_buckets": model.position.buckets}
+    return {"position.buckets": config.expect("relative_attention_num_buckets", _BUCKETS)}
 
 
 MPNET = encoder_families(
@@ -51,29 +39,27 @@ MPNET = encoder_families(
         model_type="mpnet",
         prefix="mpnet.",
         weights=WEIGHTS,
-        read=read,
-        write=write,
-        free=SIZES,
-        limited={
-            **bert.SHAPE,
-            "position.kind": ("learned_t5",),
-            "position.buckets": (_BUCKETS,),
-            "position.max_distance": (_FARTHEST,),
-            "segments": (0,),
-        },
+        config=(
+            *bert.shape(),
+            *bert.NO_DECODER,
+            unwritten("position_embedding_type", "absolute"),
+            roberta.CONTEXT,
+            bert.ACTIVATION,
+            always("segments", 0),
+            always("position.kind", "learned_t5"),
+            always("position.max_distance", _FARTHEST),
+            Entry(
+                _read_buckets,
+                lambda model: {"relative_attention_num_buckets": model.position.buckets},
+                limited={"position.buckets": (_BUCKETS,)},
+            ),
+        ),
         ignored=("mpnet.embeddings.position_ids", "mpnet.pooler.dense.{p}"),
         pooler=("tanh", "mpnet.pooler.dense.weight"),
     ),
     (
         Head("embedding", "MPNetModel", (Weight("pooler.{p}", "mpnet.pooler.dense.{p}"),)),
         dataclasses.replace(bert.masked_head("MPNetForMaskedLM", "mpnet.", "lm_head.", "dense", "layer_norm"), limited={}),
-        Head(
-            "classification",
-            "MPNetForSequenceClassification",
-            (Weight("pooler.{p}", "classifier.dense.{p}"), Weight("output.{p}", "classifier.out_proj.{p}")),
-            {"pool": "first", "pooler": "tanh"},
-        ),
-        Head("tagging", "MPNetForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-        Head("answer", "MPNetForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+        *labelling_heads("MPNet", "classifier.dense.{p}", output="classifier.out_proj.{p}"),
     ),
 )

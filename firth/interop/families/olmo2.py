@@ -3,29 +3,12 @@ and keys, those of all heads together."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import FREE, LIMITED, QK_NORMS, read_sizes, weight_map, write_sizes
-from firth.interop.families.rope import read_rope, write_rope
-from firth.interop.files.foreign_config import ForeignConfig
-from firth.models import TransformerConfig
-from firth.models.config import transformer
+from firth.interop.families.llama_shape import QK_NORMS, SILU, sizes, weight_map
+from firth.interop.families.rope import ROPE
+from firth.interop.files.config_map import always, expected
 
 _NORMS = {"attention_post_norm": "post_attention_layernorm", "feedforward_post_norm": "post_feedforward_layernorm"}
-_SETTINGS = {"norm.placement": "after", "attention.qk_norm": "whole"}
-
-
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("hidden_act", "silu", "swish")
-    config.expect("attention_bias", False)
-    sizes = read_sizes(config, context=2048, eps=1e-5)
-    return transformer(TransformerConfig, {**sizes, **_SETTINGS, **read_rope(config, sizes["context"])})
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {**write_sizes(model), "hidden_act": "silu", "attention_bias": False, **write_rope(model)}
-
 
 OLMO2 = Family(
     title="OLMo 2",
@@ -33,8 +16,12 @@ OLMO2 = Family(
     architecture="Olmo2ForCausalLM",
     objective="next-token",
     weights=weight_map({**_NORMS, **QK_NORMS}),
-    read=read,
-    write=write,
-    free=FREE,
-    limited={**LIMITED, **{name: (value,) for name, value in _SETTINGS.items()}},
+    config=(
+        *sizes(context=2048, eps=1e-5),
+        SILU,
+        expected("attention_bias", False),
+        always("norm.placement", "after"),
+        always("attention.qk_norm", "whole"),
+        ROPE,
+    ),
 )

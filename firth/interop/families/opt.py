@@ -11,11 +11,23 @@ from typing import Any
 
 import torch
 
-from firth.interop.families.family import Family
+from firth.interop.families.family import UNBIASED_OUTPUT, Family
+from firth.interop.files.config_map import (
+    Entry,
+    Settings,
+    always,
+    choice,
+    done,
+    dropout,
+    either,
+    expected,
+    size,
+    unused,
+    unwritten,
+    written,
+)
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import QKV, Conversion, Weight, WeightMap
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
 _BEFORE = 2  # rows before the first position
@@ -43,52 +55,9 @@ WEIGHTS = WeightMap(
 )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    width = config.size("hidden_size")
-    config.expect("word_embed_proj_dim", width)
-    config.expect("layer_norm_elementwise_affine", True)
-    before = config.expect("do_layer_norm_before", True, False)
-    config.expect("_remove_final_layer_norm", False)
-    config.take("layerdrop")  # of training
-    activation: Any = _ACTIVATIONS[config.expect("activation_function", *_ACTIVATIONS)]
+def _read_biases(config: ForeignConfig, before: Settings) -> Settings:
     biased = config.expect("enable_bias", True, False)
-    return transformer(
-        TransformerConfig,
-        {
-            "width": width,
-            "depth": config.size("num_hidden_layers"),
-            "attention.heads": config.size("num_attention_heads"),
-            "feedforward.hidden": config.size("ffn_dim", 3072),
-            "feedforward.activation": activation,
-            "context": config.size("max_position_embeddings", 2048),
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.placement": "pre" if before else "post",
-            "norm.bias": None if biased else True,
-            "bias": biased,
-            "output_bias": False,
-            "tied": config.expect("tie_word_embeddings", True, False),
-        },
-    )
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {
-        "hidden_size": model.width,
-        "word_embed_proj_dim": model.width,
-        "num_hidden_layers": model.depth,
-        "num_attention_heads": model.attention.heads,
-        "ffn_dim": model.inner,
-        "max_position_embeddings": model.context,
-        "activation_function": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "do_layer_norm_before": model.norm.placement == "pre",
-        "enable_bias": model.bias,
-        "layer_norm_elementwise_affine": True,
-        "dropout": model.dropout,
-        "attention_dropout": 0.0,
-        "layerdrop": 0.0,
-        "tie_word_embeddings": model.tied,
-    }
+    return {"bias": biased, "norm.bias": None if biased else True}
 
 
 def _together(model: Any) -> str | None:
@@ -101,16 +70,32 @@ OPT = Family(
     architecture="OPTForCausalLM",
     objective="next-token",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=frozenset({"width", "depth", "attention.heads", "feedforward.hidden", "context", "tied"}),
-    limited={
-        "position.kind": ("learned",),
-        "norm.kind": ("layer",),
-        "norm.placement": ("pre", "post"),
-        "norm.bias": (None, True),
-        "feedforward.activation": tuple(dict.fromkeys(_ACTIVATIONS.values())),
-        "bias": (True, False),
-    },
+    config=(
+        size("width", "hidden_size"),
+        Entry(
+            lambda config, before: done(config.expect("word_embed_proj_dim", before["width"])),
+            lambda model: {"word_embed_proj_dim": model.width},
+        ),
+        size("depth", "num_hidden_layers"),
+        size("attention.heads", "num_attention_heads"),
+        size("feedforward.hidden", "ffn_dim", 3072),
+        choice("feedforward.activation", "activation_function", _ACTIVATIONS),
+        size("context", "max_position_embeddings", 2048),
+        always("position.kind", "learned"),
+        always("norm.kind", "layer"),
+        choice("norm.placement", "do_layer_norm_before", {True: "pre", False: "post"}),
+        unwritten("_remove_final_layer_norm", False),
+        expected("layer_norm_elementwise_affine", True),
+        Entry(
+            _read_biases,
+            lambda model: {"enable_bias": model.bias},
+            limited={"bias": (True, False), "norm.bias": (None, True)},
+        ),
+        UNBIASED_OUTPUT,
+        either("tied", "tie_word_embeddings", True),
+        dropout("dropout"),
+        unused("layerdrop"),  # of training
+        written(attention_dropout=0.0, layerdrop=0.0),
+    ),
     together=_together,
 )

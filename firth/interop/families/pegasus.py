@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from firth.errors import DataError
-from firth.interop.families.bart import FINAL_NORMS, LAYERS, read_shape, write_shape
-from firth.interop.families.marian import MARIAN, REPEATED, STORED, read_positions
+from firth.interop.families.bart import FINAL_NORMS, LAYERS, shape
+from firth.interop.families.marian import MARIAN, REPEATED, STORED, sinusoids
+from firth.interop.files.config_map import Entry, Settings
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
-    config.expect("normalize_embedding", False)
-    config.expect("static_position_embeddings", True)
-    shape = read_shape(config, "pre") | read_positions(config)
+def _check_stored(config: ForeignConfig, before: Settings) -> Settings:
     for name in STORED:
-        rows = config.tensors.get(name, (shape["context"],))[0]
-        if rows != shape["context"]:
-            raise DataError(f"{name} has {rows:,} rows, but max_position_embeddings in {config.name} is {shape['context']:,}.")
-    return transformer(TransformerSeq2SeqConfig, shape)
-
-
-def write(model: Any) -> dict[str, Any]:
-    return {**write_shape(model), "scale_embedding": model.embedding.scale is not False}
+        rows = config.tensors.get(name, (before["context"],))[0]
+        if rows != before["context"]:
+            raise DataError(f"{name} has {rows:,} rows, but max_position_embeddings in {config.name} is {before['context']:,}.")
+    return {}
 
 
 PEGASUS = dataclasses.replace(
@@ -35,7 +26,5 @@ PEGASUS = dataclasses.replace(
     model_type="pegasus",
     architecture="PegasusForConditionalGeneration",
     weights=WeightMap((*LAYERS, *FINAL_NORMS), repeated=REPEATED),
-    read=read,
-    write=write,
-    limited={**MARIAN.limited, "norm.placement": ("pre",)},
+    config=(*shape("pre"), *sinusoids(), Entry(_check_stored)),
 )

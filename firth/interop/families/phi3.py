@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import FREE, LAYER, PRE_NORMS, read_sizes, write_sizes
+from firth.interop.families.llama_shape import LAYER, PRE_NORMS, SILU, sizes
 from firth.interop.families.rope import read_partial_rope, write_rope
-from firth.interop.families.windows import MASKS, settings_of
+from firth.interop.families.windows import one_window
+from firth.interop.files.config_map import Entry, Settings, done, dropout, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap, turned
 from firth.layers.position import partial_order
-from firth.models import TransformerConfig
-from firth.models.config import transformer
 
 
 def _order(model: Any) -> Sequence[int] | None:
@@ -42,31 +41,15 @@ WEIGHTS = WeightMap(
 )
 
 
-def read(config: ForeignConfig) -> TransformerConfig:
-    config.expect("hidden_act", "silu", "swish")
-    config.take("original_max_position_embeddings")  # of longrope
-    sizes = read_sizes(config, context=4096, eps=1e-5)
-    span = config.optional("sliding_window", None)
-    windows = {} if span is None else settings_of(["sliding_attention"] * sizes["depth"], span, sizes["depth"])
+def _read_rope(config: ForeignConfig, before: Settings) -> Settings:
     base, fraction = config.number("rope_theta", 10_000.0), config.positive("partial_rotary_factor", 1.0)
-    rope = read_partial_rope(config, sizes["context"], base, fraction, kinds=())
-    return transformer(TransformerConfig, {**sizes, **windows, **rope})
+    return read_partial_rope(config, before["context"], base, fraction, kinds=())
 
 
-def write(model: Any) -> dict[str, Any]:
+def _write_rope(model: Any) -> dict[str, Any]:
     fraction, rope = model.position.fraction or 1.0, write_rope(model)
-    return {
-        **write_sizes(model),
-        "hidden_act": "silu",
-        "resid_pdrop": model.dropout,
-        "embd_pdrop": model.dropout,
-        "sliding_window": model.attention.span,
-        "original_max_position_embeddings": model.context,
-        "pad_token_id": None,  # by default a row that a small vocabulary lacks
-        **rope,
-        "partial_rotary_factor": fraction,
-        "rope_parameters": {**rope["rope_parameters"], "partial_rotary_factor": fraction},
-    }
+    table = {**rope["rope_parameters"], "partial_rotary_factor": fraction}
+    return {**rope, "partial_rotary_factor": fraction, "rope_parameters": table}
 
 
 PHI3 = Family(
@@ -75,8 +58,16 @@ PHI3 = Family(
     architecture="Phi3ForCausalLM",
     objective="next-token",
     weights=WEIGHTS,
-    read=read,
-    write=write,
-    free=(FREE - {"position.context", "position.factor"}) | {"attention.span", "position.fraction"},
-    limited={"attention.mask": MASKS, "position.scaling": (None, "none")},
+    config=(
+        *sizes(context=4096, eps=1e-5),
+        SILU,
+        dropout("resid_pdrop", "embd_pdrop"),
+        one_window(None),
+        Entry(
+            lambda config, _: done(config.take("original_max_position_embeddings")),  # of longrope
+            lambda model: {"original_max_position_embeddings": model.context},
+        ),
+        written(pad_token_id=None),  # by default a row that a small vocabulary lacks
+        Entry(_read_rope, _write_rope, ("position.base", "position.fraction"), {"position.scaling": (None, "none")}),
+    ),
 )

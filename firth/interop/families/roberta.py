@@ -6,17 +6,14 @@ The two rows come from counting positions from the id of padding, 1; padding has
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import torch
 
 from firth.interop.families import bert
-from firth.interop.families.encoders import SIZES, EncoderBody, Head, encoder_families
+from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
 from firth.interop.families.family import Family
+from firth.interop.files.config_map import Entry, Settings
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Conversion, Weight
-from firth.models import TransformerEncoderConfig
 
 _PADDING = 1  # the id that all of them have
 _BEFORE = _PADDING + 1
@@ -26,16 +23,16 @@ BEHIND = Conversion(
 )
 
 
-def read(config: ForeignConfig) -> TransformerEncoderConfig:
+def _read_context(config: ForeignConfig, before: Settings) -> Settings:
     config.expect("pad_token_id", _PADDING)
-    settings = bert.read(config)
-    assert settings.context is not None
-    return dataclasses.replace(settings, context=settings.context - _BEFORE)
+    return {"context": config.size("max_position_embeddings") - _BEFORE}
 
 
-def write(model: Any) -> dict[str, Any]:
-    assert model.context is not None
-    return {**bert.write(model), "pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE}
+CONTEXT = Entry(
+    _read_context,
+    lambda model: {"pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE},
+    ("context",),
+)
 
 
 def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
@@ -48,24 +45,14 @@ def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
                 *bert.layers("roberta."),
                 Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", BEHIND),
             ),
-            read=read,
-            write=write,
-            free=SIZES,
-            limited=bert.SHAPE,
+            config=bert.settings(bert.SEGMENTS, context=CONTEXT),
             ignored=("roberta.embeddings.position_ids", "roberta.pooler.dense.{p}"),
             pooler=("tanh", "roberta.pooler.dense.weight"),
         ),
         (
             Head("embedding", f"{name}Model", (Weight("pooler.{p}", "roberta.pooler.dense.{p}"),)),
             bert.masked_head(f"{name}ForMaskedLM", "roberta.", "lm_head.", "dense", "layer_norm"),
-            Head(
-                "classification",
-                f"{name}ForSequenceClassification",
-                (Weight("pooler.{p}", "classifier.dense.{p}"), Weight("output.{p}", "classifier.out_proj.{p}")),
-                {"pool": "first", "pooler": "tanh"},
-            ),
-            Head("tagging", f"{name}ForTokenClassification", (Weight("output.{p}", "classifier.{p}"),)),
-            Head("answer", f"{name}ForQuestionAnswering", (Weight("output.{p}", "qa_outputs.{p}"),)),
+            *labelling_heads(name, "classifier.dense.{p}", output="classifier.out_proj.{p}"),
         ),
     )
 

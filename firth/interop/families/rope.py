@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
+from firth.interop.files.config_map import Entry, Settings
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
 from firth.layers.position.rotary_scaling import FAST, LLAMA_FAST, LLAMA_SLOW, SLOW
@@ -15,9 +16,9 @@ _KINDS = ("linear", "yarn", "llama3", "dynamic")
 SCALINGS = (None, "none", *_KINDS)  # of `rotary_scaling`; our "ntk" has no name there
 
 
-def read_rope(config: ForeignConfig, context: int, default: float = 10_000.0) -> dict[str, Any]:
-    """The settings of [model] for rotary positions; `default` is the family's base."""
-    return rope_settings(rope_table(config), context, config.number("rope_theta", default))
+def read_rope(config: ForeignConfig, before: Settings) -> dict[str, Any]:
+    """The settings of [model] for rotary positions."""
+    return rope_settings(rope_table(config), before["context"], config.number("rope_theta", 10_000.0))
 
 
 def rope_table(config: ForeignConfig) -> dict[str, Any]:
@@ -106,3 +107,6 @@ def write_rope(model: Any) -> dict[str, Any]:
         "rope_scaling": table,
         "rope_parameters": {**table, "rope_theta": model.position.base},
     }
+
+
+ROPE = Entry(read_rope, write_rope, ROPE_FREE, {"position.scaling": SCALINGS})

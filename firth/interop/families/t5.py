@@ -12,11 +12,11 @@ import dataclasses
 from typing import Any
 
 from firth.interop.families.family import Family
+from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, number, size, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import GATE_UP, KV, QKV, Weight, WeightMap
 from firth.layers.activation import is_gated
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
+from firth.layers.position.t5 import BUCKETS, MAX_DISTANCE
 
 _ACTIVATIONS = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu"}
 _REPEATED = {"relu": "relu", "gated-gelu": "gelu_new", "gated-silu": "silu"}  # dense_act_fn of each
@@ -65,16 +65,15 @@ def _side(side: str, last: int, gated: bool) -> tuple[Weight, ...]:
     )
 
 
-def read_t5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+def _read_t5_output(config: ForeignConfig, before: Settings) -> Settings:
     says_tied = config.expect("tie_word_embeddings", True, False)
     scaled = config.flag("scale_decoder_outputs", says_tied)
-    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "relu"), **read_output(config, scaled, tied=scaled)})
+    return read_output(config, scaled, tied=scaled)
 
 
-def read_mt5(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+def _read_mt5_output(config: ForeignConfig, before: Settings) -> Settings:
     config.expect("tie_word_embeddings", True, False)
-    scaled = config.expect("scale_decoder_outputs", False)
-    return transformer(TransformerSeq2SeqConfig, {**read_shape(config, "gated-gelu"), **read_output(config, scaled)})
+    return read_output(config, config.expect("scale_decoder_outputs", False))
 
 
 def read_output(config: ForeignConfig, scaled: bool, tied: bool = False) -> dict[str, Any]:
@@ -82,55 +81,46 @@ def read_output(config: ForeignConfig, scaled: bool, tied: bool = False) -> dict
     return {"tied": tied or "lm_head.weight" not in config.tensors, "output_scale": scaled}
 
 
-def read_shape(config: ForeignConfig, usual: str) -> dict[str, Any]:
+def write_tied(model: Any) -> dict[str, Any]:
+    return {"tie_word_embeddings": model.tied}
+
+
+def shape(usual: str) -> tuple[Entry, ...]:
     """All settings but those of the output layer; `usual` is the family's feed_forward_proj where config.json says nothing."""
-    feedforward = config.expect("feed_forward_proj", usual, *_ACTIVATIONS)
-    config.expect("dense_act_fn", _REPEATED[feedforward])
-    config.expect("is_gated_act", feedforward.startswith("gated"))
-    activation: Any = _ACTIVATIONS[feedforward]
-    width, heads, depth = config.size("d_model"), config.size("num_heads"), config.size("num_layers")
-    head_width = config.size("d_kv", 64)
-    return {
-        "width": width,
-        "encoder_depth": depth,
-        "depth": config.size("num_decoder_layers", depth),
-        "attention.heads": heads,
-        "attention.head_width": None if head_width * heads == width else head_width,
-        "feedforward.hidden": config.size("d_ff"),
-        "context": config.size("n_positions", 512),
-        "position.kind": "t5",
-        "position.buckets": config.size("relative_attention_num_buckets", 32),
-        "position.max_distance": config.size("relative_attention_max_distance", 128),
-        "attention.score": "dot",
-        "norm.eps": config.number("layer_norm_epsilon", 1e-6),
-        "feedforward.activation": activation,
-        "shared": True,
-    }
 
+    def read_activation(config: ForeignConfig, before: Settings) -> Settings:
+        feedforward = config.expect("feed_forward_proj", usual, *_ACTIVATIONS)
+        config.expect("dense_act_fn", _REPEATED[feedforward])
+        config.expect("is_gated_act", feedforward.startswith("gated"))
+        return {"feedforward.activation": _ACTIVATIONS[feedforward]}
 
-def write_t5(model: Any) -> dict[str, Any]:
-    return {**write_mt5(model), "scale_decoder_outputs": model.output_scale}
+    def read_head_width(config: ForeignConfig, before: Settings) -> Settings:
+        head_width = config.size("d_kv", 64)
+        return {"attention.head_width": None if head_width * before["attention.heads"] == before["width"] else head_width}
 
-
-def write_mt5(model: Any) -> dict[str, Any]:
-    from firth.layers.position.t5 import BUCKETS, MAX_DISTANCE
-
-    return {
-        "is_encoder_decoder": True,
-        "d_model": model.width,
-        "num_layers": model.encoder_depth or model.depth,
-        "num_decoder_layers": model.depth,
-        "num_heads": model.attention.heads,
-        "d_kv": model.per_head,
-        "d_ff": model.inner,
-        "n_positions": model.context,
-        "relative_attention_num_buckets": model.position.buckets or BUCKETS,
-        "relative_attention_max_distance": model.position.max_distance or MAX_DISTANCE,
-        "layer_norm_epsilon": model.norm.eps,
-        "feed_forward_proj": next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == model.feedforward.activation),
-        "dropout_rate": model.dropout,
-        "tie_word_embeddings": model.tied,
-    }
+    activation = choice("feedforward.activation", "feed_forward_proj", _ACTIVATIONS)
+    return (
+        dataclasses.replace(activation, read=read_activation),
+        size("width", "d_model"),
+        Entry(
+            lambda config, _: {"encoder_depth": config.size("num_layers")},
+            lambda model: {"num_layers": model.encoder_depth or model.depth},
+            ("encoder_depth",),
+        ),
+        size("depth", "num_decoder_layers", "encoder_depth"),
+        size("attention.heads", "num_heads"),
+        Entry(read_head_width, lambda model: {"d_kv": model.per_head}, ("attention.head_width",)),
+        size("feedforward.hidden", "d_ff"),
+        size("context", "n_positions", 512),
+        always("position.kind", "t5"),
+        size("position.buckets", "relative_attention_num_buckets", BUCKETS),
+        size("position.max_distance", "relative_attention_max_distance", MAX_DISTANCE),
+        always("attention.score", "dot"),
+        number("norm.eps", "layer_norm_epsilon", 1e-6),
+        always("shared", True),
+        dropout("dropout_rate"),
+        written(is_encoder_decoder=True),
+    )
 
 
 T5 = Family(
@@ -139,27 +129,21 @@ T5 = Family(
     architecture="T5ForConditionalGeneration",
     objective="translation",
     weights=weight_map,
-    read=read_t5,
-    write=write_t5,
-    free=frozenset(
-        {
-            "width", "depth", "encoder_depth", "attention.heads", "attention.head_width", "feedforward.hidden", "context",
-            "position.buckets", "position.max_distance", "norm.eps", "tied", "output_scale",
-        }
+    config=(
+        *shape("relu"),
+        Entry(
+            _read_t5_output,
+            lambda model: {**write_tied(model), "scale_decoder_outputs": model.output_scale},
+            ("tied", "output_scale"),
+        ),
     ),
-    limited={
-        "position.kind": ("t5",), "attention.score": ("dot",), "feedforward.activation": tuple(_ACTIVATIONS.values()),
-        "shared": (True,),
-    },
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
-)  # fmt: skip
+)
 MT5 = dataclasses.replace(
     T5,
     title="mT5",
     model_type="mt5",
     architecture="MT5ForConditionalGeneration",
-    read=read_mt5,
-    write=write_mt5,
-    free=T5.free - {"output_scale"},
+    config=(*shape("gated-gelu"), Entry(_read_mt5_output, write_tied, ("tied",))),
 )

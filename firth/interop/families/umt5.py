@@ -11,11 +11,10 @@ import dataclasses
 import warnings
 from typing import Any
 
-from firth.interop.families.t5 import T5, read_output, read_shape, weight_map, write_mt5
+from firth.interop.families.t5 import T5, read_output, shape, weight_map, write_tied
+from firth.interop.files.config_map import Entry, Settings, always
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight, WeightMap
-from firth.models import TransformerSeq2SeqConfig
-from firth.models.config import transformer
 
 _TABLES = tuple(
     Weight(
@@ -36,12 +35,11 @@ def weights(model: Any) -> WeightMap:
     return dataclasses.replace(of_t5, weights=(*_TABLES, *of_t5.weights))
 
 
-def read(config: ForeignConfig) -> TransformerSeq2SeqConfig:
+def _read_output(config: ForeignConfig, before: Settings) -> Settings:
     if not config.expect("tie_word_embeddings", True, False):
         warnings.warn(_SCALED, stacklevel=2)
     config.expect("scale_decoder_outputs", True)
-    shape = read_shape(config, "gated-gelu") | read_output(config, scaled=True)
-    return transformer(TransformerSeq2SeqConfig, {**shape, "position.per_layer": True})
+    return read_output(config, scaled=True)
 
 
 UMT5 = dataclasses.replace(
@@ -50,8 +48,9 @@ UMT5 = dataclasses.replace(
     model_type="umt5",
     architecture="UMT5ForConditionalGeneration",
     weights=weights,
-    read=read,
-    write=write_mt5,
-    free=T5.free - {"output_scale"},
-    limited={**T5.limited, "position.per_layer": (True,), "output_scale": (True,)},
+    config=(
+        *shape("gated-gelu"),
+        Entry(_read_output, write_tied, ("tied",), {"output_scale": (True,)}),
+        always("position.per_layer", True),
+    ),
 )

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from firth.errors import DataError
+from firth.interop.files.config_map import Entry, Settings
+from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
 
 _LETTERS = {"sliding_attention": "L", "full_attention": "G"}
-WINDOWS_FREE = frozenset({"attention.span", "attention.window_pattern"})
-MASKS = ("causal", "window")  # of `mask`
+WINDOWS_FREE = ("attention.span", "attention.window_pattern")
+MASKS: Mapping[str, tuple[str, ...]] = MappingProxyType({"attention.mask": ("causal", "window")})
+
+
+def one_window(default: int | None) -> Entry:
+    """All layers attend to a window, of `default` tokens where config.json says nothing, or all to the whole text."""
+
+    def read(config: ForeignConfig, before: Settings) -> Settings:
+        span = config.optional("sliding_window", default)
+        return {} if span is None else settings_of(["sliding_attention"] * before["depth"], span, before["depth"])
+
+    return Entry(read, lambda model: {"sliding_window": model.attention.span}, ("attention.span",), MASKS)
 
 
 def settings_of(types: Sequence[str], span: Any, depth: int) -> dict[str, Any]:
