@@ -61,7 +61,7 @@ def test_the_fast_cases_run_the_compiled_kernels(computed: dict[str, Compute], m
     monkeypatch.setattr(team, "run", noted)
     for name in ("fast: swiglu, rms, rotary", "fast: gelu, deep product", "fast: translation", "decoding: many characters"):
         computed[name](0, 0.0)
-    assert callers == {"row_block", "cached_attention", "source_attention", "product", "log_normaliser"}
+    assert callers == {"row_block", "cached_attention", "source_attention", "product", "logsumexp"}
 
 
 def test_every_task_is_in_a_case(tmp_path: Path) -> None:

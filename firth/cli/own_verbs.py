@@ -35,14 +35,14 @@ def _verb(ability: Ability) -> Callable[..., None]:
         method: Any = getattr(load(run, kind=ability), ability.method)
         answers = answered(given(texts, file), _BATCH, method)
         if as_json:
-            print_json([{"text": text, "output": _plain(found)} for text, found in answers])
+            print_json([{"text": text, "output": _plain(output)} for text, output in answers])
             return
-        for _, found in answers:
-            print("" if found is None else found, flush=True)
+        for _, output in answers:
+            print("" if output is None else output, flush=True)
 
     each_line.__name__, each_line.__doc__ = ability.verb, ability.about
     return each_line
 
 
-def _plain(found: Any) -> Any:
-    return dataclasses.asdict(found) if dataclasses.is_dataclass(found) and not isinstance(found, type) else found
+def _plain(output: Any) -> Any:
+    return dataclasses.asdict(output) if dataclasses.is_dataclass(output) and not isinstance(output, type) else output

@@ -15,9 +15,7 @@ def _metric(kind: str, about: str, latex: str = "", *, higher: bool = True) -> t
 
 
 METRICS.ship(
-    _metric(
-        "loss", "mean negative log-probability of what is to be predicted, in nats", r"-\tfrac{1}{N}\sum \log p", higher=False
-    ),
+    _metric("loss", "mean negative log-probability of the targets, in nats", r"-\tfrac{1}{N}\sum \log p", higher=False),
     _metric("perplexity", "exponential of the loss", r"e^{\text{loss}}", higher=False),
     _metric(
         "bits_per_character",
@@ -27,19 +25,19 @@ METRICS.ship(
     ),
     _metric("squared_error", "mean squared error of predicted values", r"\tfrac{1}{N}\sum (\hat y - y)^2", higher=False),
     _metric("accuracy", "share of predictions that are correct"),
-    _metric("precision", "share of what was found that is correct", r"\frac{TP}{TP + FP}"),
-    _metric("recall", "share of what is there that was found", r"\frac{TP}{TP + FN}"),
+    _metric("precision", "share of the predicted cases that are correct", r"\frac{TP}{TP + FP}"),
+    _metric("recall", "share of the true cases that are predicted", r"\frac{TP}{TP + FN}"),
     _metric("f1", "harmonic mean of precision and recall", r"\frac{2\,TP}{2\,TP + FP + FN}"),
     _metric("macro_f1", "F1, averaged over the classes"),
-    _metric("exact", "share of the written texts that equal a reference"),
-    _metric("exact_unseen", "the same, for pairs of words that training never showed together"),
-    _metric("bleu", "n-grams shared with the references, of one to four words, 0 to 100 (Papineni et al. 2002)"),
+    _metric("exact", "share of the generated texts that equal a reference"),
+    _metric("exact_unseen", "the same, for pairs of words that never occur together in training"),
+    _metric("bleu", "n-grams of one to four words shared with the references, 0 to 100 (Papineni et al. 2002)"),
     _metric("bleu_tokenised", "BLEU on lower-cased Moses tokens, as older papers report it"),
     _metric("chrf", "F-score of shared character n-grams, 0 to 100 (Popović 2015)"),
     _metric("rouge1", "F1 of shared words, 0 to 100 (Lin 2004)"),
     _metric("rouge2", "F1 of shared pairs of words, 0 to 100"),
     _metric("rougeL", "F1 of the longest common subsequence of words, 0 to 100"),
-    _metric("wic_accuracy", "share of word-in-context pairs whose sense the cosine of two vectors tells"),
+    _metric("wic_accuracy", "share of word-in-context pairs classified correctly by the cosine of two vectors"),
     _metric("generator_loss", "ELECTRA's loss of the generator", higher=False),
     _metric("discriminator_loss", "ELECTRA's loss of the discriminator", higher=False),
     _metric("generator_accuracy", "share of masked tokens that are the generator's first guess"),
@@ -51,10 +49,10 @@ def own_metrics(compares: Compares | None) -> list[type[Metric]]:
     return [one for one in METRICS if compares is not None and one.compares == compares and METRICS.origin(one.kind) is not None]
 
 
-def own_values(compares: Compares, found: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
+def own_values(compares: Compares, predicted: Sequence[str], expected: Sequence[str]) -> dict[str, float]:
     values = {}
     for metric in own_metrics(compares):
-        value = metric.measure(found, expected)
+        value = metric.measure(predicted, expected)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise DataError(f"the metric {metric.kind} is {value!r}; expected a number")
         values[metric.kind] = float(value)

@@ -18,7 +18,7 @@ class Metric(Idea):
     compares: ClassVar[Compares | None] = None  # of a metric with `measure`
 
     @classmethod
-    def measure(cls, found: Sequence[str], expected: Sequence[str]) -> float:
+    def measure(cls, predicted: Sequence[str], expected: Sequence[str]) -> float:
         """The value for a whole test set."""
         raise NotImplementedError
 

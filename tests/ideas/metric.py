@@ -10,8 +10,8 @@ class BalancedAccuracy(Metric):
     about, latex = "Recall, averaged over the classes.", r"\frac{1}{C} \sum_c \frac{TP_c}{TP_c + FN_c}"
 
     @classmethod
-    def measure(cls, found, expected):
-        size, hits = Counter(expected), Counter(one for one, right in zip(found, expected, strict=True) if one == right)
+    def measure(cls, predicted, expected):
+        size, hits = Counter(expected), Counter(one for one, right in zip(predicted, expected, strict=True) if one == right)
         return sum(hits[label] / size[label] for label in size) / len(size)
 
 
@@ -20,6 +20,6 @@ class DistinctPairs(Metric):
     about = "Share of the pairs of neighbouring words that are different ones (Li et al. 2016)."
 
     @classmethod
-    def measure(cls, found, expected):
-        pairs = [pair for text in found for pair in zip(text.split(), text.split()[1:], strict=False)]
+    def measure(cls, predicted, expected):
+        pairs = [pair for text in predicted for pair in zip(text.split(), text.split()[1:], strict=False)]
         return len(set(pairs)) / max(1, len(pairs))

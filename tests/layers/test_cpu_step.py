@@ -13,7 +13,7 @@ from torch import Tensor
 
 from firth.layers.attention import attend, mask
 from firth.layers.hook_free import Linear
-from firth.layers.kernels.cpu import cached_attention, code, log_normaliser, product, row_block, source_attention, team
+from firth.layers.kernels.cpu import cached_attention, code, logsumexp, product, row_block, source_attention, team
 from firth.layers.norm import NormConfig
 from firth.layers.state import FixedKeyValue, KeyValue
 from firth.layers.tap import attention_calls
@@ -218,12 +218,12 @@ def test_a_mask_is_not_forgotten() -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("V", [16, 17, 31, 1000])
-def test_the_log_normaliser_is_that_of_torch(V: int) -> None:
+def test_the_logsumexp_is_that_of_torch(V: int) -> None:
     x = 5 * drawn(7, V)
     x[0, 1], x[1, 0], x[2], x[3, -1] = -torch.inf, 60.0, -100.0, torch.nan
-    assert log_normaliser.why_not(x) is None
+    assert logsumexp.why_not(x) is None
     torch.testing.assert_close(
-        log_normaliser.log_normaliser(x), x.double().logsumexp(-1).float(), rtol=4 * EPS, atol=4 * EPS, equal_nan=True
+        logsumexp.logsumexp(x), x.double().logsumexp(-1).float(), rtol=4 * EPS, atol=4 * EPS, equal_nan=True
     )
 
 
@@ -257,14 +257,14 @@ def test_a_quantised_model_takes_its_own_products() -> None:
 @torch.inference_mode()
 def test_shorter_vectors_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of processors without AVX-512."""
-    modules = (product, cached_attention, source_attention, log_normaliser, row_block)
+    modules = (product, cached_attention, source_attention, logsumexp, row_block)
     x, W, q, k, v = drawn(13, 100), drawn(30, 100), drawn(4, 1, 64), drawn(2, 2, 9, 32), drawn(2, 2, 9, 32)
 
     def results() -> tuple[Tensor, ...]:
         for module in modules:
             module._kernel.cache_clear()
         attended = source_attention.attend(q, k, v, torch.tensor([5, 9]), 1.0)
-        return product.linear(x, W, None), log_normaliser.log_normaliser(x), attended, *map(written, map(small, SHAPES))
+        return product.linear(x, W, None), logsumexp.logsumexp(x), attended, *map(written, map(small, SHAPES))
 
     expected = results()
     for place in (code, product):

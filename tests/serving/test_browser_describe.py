@@ -48,7 +48,7 @@ def test_a_run_its_address_and_the_python_that_counts_it(visit: Visit, transform
     assert again.table("totals") == page.table("totals")
     copied = executed(page.python())
     assert page.table("parameters") == [list(row) for row in copied["figure"].table.rows]
-    assert f"{copied['found'].parameters:,}" == page.table("totals")[0][2]
+    assert f"{copied['facts'].parameters:,}" == page.table("totals")[0][2]
 
 
 @pytest.mark.long

@@ -133,7 +133,7 @@ def test_a_scene_is_captioned_and_each_word_attends(
     assert page.page.locator(".scene img").evaluate("image => image.naturalWidth") == 24
     assert page.page.locator("[data-figure=overlay]").count() == bool(found[0].text)
     screenshot(page, "caption")
-    assert [one.text for one in executed(page.python())["found"]] == [one.text for one in found]
+    assert [one.text for one in executed(page.python())["captions"]] == [one.text for one in found]
     page.press("next")
     assert "number=4" in page.hash()
 

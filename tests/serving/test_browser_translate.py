@@ -42,7 +42,7 @@ def test_the_best_of_a_beam_and_the_alignment_of_each(
     _assert_alignment(again, pair_library, "rnnsearch", "4 7 1", expected[1][1])
     figure = executed(again.python("alignment"))["figure"]
     np.testing.assert_allclose(figure.plot.data[0].z, again.plot("alignment")["data"][0]["z"], atol=1e-6)
-    (found,) = [executed(again.python())["found"]]
+    (found,) = [executed(again.python())["translations"]]
     assert [one.text for one in found] == [row[1] for row in expected]
 
 

@@ -54,7 +54,7 @@ def test_without_anything_the_shipped_documents_are_searched_by_their_words() ->
         (hit.document.name, hit.score) for hit in expected
     ]
     assert [one["name"] for one in result.facts["methods"]] == ["tfidf"]  # type: ignore[attr-defined]
-    assert executed(result.python)["found"].keys() == {"tfidf"}
+    assert executed(result.python)["hits_of"].keys() == {"tfidf"}
 
 
 def test_three_methods_side_by_side_are_those_of_the_package(meaning: Path, notes: Path, bpe_run: Path) -> None:
@@ -65,7 +65,7 @@ def test_three_methods_side_by_side_are_those_of_the_package(meaning: Path, note
     index = firth.search.build(texts, vectors=meaning, run=bpe_run, lower=True, strip_punctuation=True)
     expected = index.search("cheap motel", top=2)
     assert [one["name"] for one in result.facts["methods"]] == ["tfidf", "vectors", "contextual"]  # type: ignore[attr-defined]
-    again = executed(result.python)["found"]
+    again = executed(result.python)["hits_of"]
     for method, found in expected.items():
         for other in (hits(result, method), [{"score": hit.score, "document": hit.document.name} for hit in again[method]]):
             assert [one["score"] for one in other] == pytest.approx([hit.score for hit in found], abs=1e-6)

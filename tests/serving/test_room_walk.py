@@ -47,7 +47,7 @@ def test_stages_matrices_and_cells_are_those_of_the_run(transformer_run: Path) -
     assert len(terms["terms"]) == TERMS
     rest = terms["rest"]["value"] + sum(term["product"] for term in terms["terms"])
     assert rest == pytest.approx(lines[0].value, rel=1e-5)
-    (again,) = [line for line in executed(cell.python)["found"] if line.label == "bias"] or [None]
+    (again,) = [line for line in executed(cell.python)["walk"] if line.label == "bias"] or [None]
     assert again is None or again.value == pytest.approx(lines[1].value)
 
 

@@ -31,7 +31,7 @@ from firth.decoding.loop import StepwiseModel
 from firth.decoding.sampling.choice import penalised
 from firth.decoding.sampling.draw import forced
 from firth.decoding.search.considered import Note, considered
-from firth.layers.kernels.cpu import log_normaliser
+from firth.layers.kernels.cpu import logsumexp
 
 BLOCK = 128  # tokens per block; the first pass compares only the best of each block
 Ended = Callable[[int, tuple[int, ...]], bool]  # (number of the text, tokens generated) → whether the text ends there
@@ -280,9 +280,9 @@ def _candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, parent beams and tokens of the best continuations, best first; used_AV is subtracted from the scores."""
     A, S = score_AS.shape
-    if used_AV is None and most < S * (logits.shape[-1] // BLOCK) and log_normaliser.why_not(logits) is None:
+    if used_AV is None and most < S * (logits.shape[-1] // BLOCK) and logsumexp.why_not(logits) is None:
         # Not every probability is needed: log p = logit − log Σ e^logit, of the best ones.
-        score_AS = score_AS - log_normaliser.log_normaliser(logits).view(A, S)
+        score_AS = score_AS - logsumexp.logsumexp(logits).view(A, S)
         best_AC, place_AC = _best_by_block(logits.view(A, S, -1), score_AS, most, banned)
         return best_AC, place_AC // logits.shape[-1], place_AC % logits.shape[-1]
     log_p_RV = torch.log_softmax(logits.float(), -1)

@@ -22,7 +22,7 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         answer = model.expect(ANSWER).answer(question, context)
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"found = model.answer({question!r}, {context!r})\nprint(found.text, found.probability, found.start)\n"
+        f"answer = model.answer({question!r}, {context!r})\nprint(answer.text, answer.probability, answer.start)\n"
     )
     end = answer.start + len(answer.text)
     facts = {

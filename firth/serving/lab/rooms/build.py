@@ -70,7 +70,7 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         "from firth.api import compose\nfrom firth.experiments.describe import describe_recipe\n"
         "from firth.figures.counting import parameters\n\n"
         f"recipe = compose({_table(request, library)!r})\nfound = describe_recipe('your model', recipe)\n"
-        "figure = parameters(found.of.parts)\nfigure.plot\n"
+        "figure = parameters(described.of.parts)\nfigure.plot\n"
     )
     facts = {
         "parameters": description.parameters,

@@ -40,11 +40,11 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         f"model = firth.load({str(library.path(run))!r})\n"
         f"data = CaptionsConfig(name={shown.name!r}, size={shown.size!r}, kinds={shown.kinds!r})\n"
         f"images, _ = some_images(data, {part!r}, {number})\nimage = images[-1]\n"
-        f'(found,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
-        "for one in found:\n    print(one.score, one.text)\n"
+        f'(captions,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
+        "for one in captions:\n    print(one.score, one.text)\n"
     )
     if seen is not None:
-        python += "figure = model.overlay(image, found[0].text).figure()\nfigure.plot\n"
+        python += "figure = model.overlay(image, captions[0].text).figure()\nfigure.plot\n"
     rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(candidates, start=1)]
     facts = {
         "image": "data:image/png;base64," + base64.b64encode(png(image_HWC)).decode(),

@@ -28,8 +28,8 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     figure.plot.update_xaxes(range=[0, 1])
     python = (
         "import firth\nfrom firth.figures.ranking import ranking\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n(found,) = model.classify([{text!r}])\n"
-        "figure = ranking(sorted(found.probabilities.items(), key=lambda one: -one[1]), 'probability')\nfigure.plot\n"
+        f"model = firth.load({str(library.path(run))!r})\n(predicted,) = model.classify([{text!r}])\n"
+        "figure = ranking(sorted(predicted.probabilities.items(), key=lambda one: -one[1]), 'probability')\nfigure.plot\n"
     )
     return ViewResult({"classes": figure}, python, {"label": classification.label, "probability": classification.probability})
 

@@ -37,9 +37,9 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
         "import firth\n\n"
-        f"found = firth.describe({given})\n"
-        "print(found.parameters, found.of.matrices, found.flops_per_token, found.training_bytes, found.inference_bytes)\n"
-        "figure = found.figure()\n"
+        f"facts = firth.describe({given})\n"
+        "print(facts.parameters, facts.of.matrices, facts.flops_per_token, facts.training_bytes, facts.inference_bytes)\n"
+        "figure = facts.figure()\n"
         "figure.plot\n"
     )
     facts = {

@@ -44,7 +44,7 @@ def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progres
     python = (
         "import firth\nfrom firth.tasks.abilities.stepwise_generation import next_token\n\n"
         f"model = firth.load({str(library.path(run))!r})\n"
-        f"found = {call}\nprint(found.text)\nfigure = found.figure()\nfigure.plot\n"
+        f"step = {call}\nprint(step.text)\nfigure = step.figure()\nfigure.plot\n"
     )
     return ViewResult({"next": step.figure()}, python, _facts(step), headings={"next": "The next token"})
 

@@ -23,7 +23,10 @@ def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
         predictions = model.predictions(text, top=top)
-    python = _opened(library, run) + f"found = model.predictions({text!r}, top={top})\nfigure = found.figure()\nfigure.plot\n"
+    python = (
+        _opened(library, run)
+        + f"predictions = model.predictions({text!r}, top={top})\nfigure = predictions.figure()\nfigure.plot\n"
+    )
     facts = {"tokens": len(predictions.tokens), "perplexity": predictions.perplexity, "next": predictions.next}
     return ViewResult({"predictions": predictions.figure()}, python, facts)
 
@@ -76,7 +79,7 @@ def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
         progress("computing", 0, 1)
         occurrences = model.senses(word, sentences)
     python = _opened(library, run) + (
-        f"found = model.senses({word!r}, {sentences!r})\nprint(found.text())\nfigure = found.figure()\nfigure.plot\n"
+        f"senses = model.senses({word!r}, {sentences!r})\nprint(senses.text())\nfigure = senses.figure()\nfigure.plot\n"
     )
     return ViewResult({"senses": occurrences.figure()}, python, {"depth": len(occurrences.layers) - 1})
 

@@ -61,8 +61,8 @@ def ranking(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     python = (
         f"import firth\n\n{_documents_code(documents)}"
         f"index = firth.search.build(documents{_settings_code(request, library)})\n"
-        f"found = index.search({query!r}, top={top})\n"
-        "for method, hits in found.items():\n"
+        f"hits_of = index.search({query!r}, top={top})\n"
+        "for method, hits in hits_of.items():\n"
         "    print(method, [(round(hit.score, 4), hit.document.text) for hit in hits])\n"
     )
     facts = {"query": query, "documents": len(index.documents), "methods": methods, "note": note}

@@ -34,8 +34,8 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
         (candidates,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
     python = (
         f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"(found,) = model.translations([{text!r}], model.decoding({given!r}))\n"
-        "for one in found:\n    print(one.score, one.log_probability, one.text)\n"
+        f"(translations,) = model.translations([{text!r}], model.decoding({given!r}))\n"
+        "for one in translations:\n    print(one.score, one.log_probability, one.text)\n"
     )
     rows = [
         (f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "no, cut off")
@@ -45,7 +45,7 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
         {"text": one.text, "score": one.score, "log_probability": one.log_probability, "finished": one.finished}
         for one in candidates
     ]
-    return ViewResult({}, python, {"found": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
+    return ViewResult({}, python, {"translations": facts}, Table(("rank", "translation", "score", "log p", "finished"), rows))
 
 
 def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

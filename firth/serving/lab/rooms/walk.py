@@ -162,7 +162,7 @@ def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
     return (
         "import firth\nfrom firth.tasks.abilities.walk_inputs import walk_text\n\n"
         f"model = firth.load({str(library.path(request.text('run')))!r})\n"
-        f"found = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}\n"
+        f"walk = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}\n"
     )
 
 

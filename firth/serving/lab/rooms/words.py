@@ -69,8 +69,8 @@ def analogy(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         "import firth\n"
         "from firth.figures.ranking import ranking\n\n"
         f"vectors = firth.vectors.load({_path(library, name)!r})\n"
-        f"found = vectors.most_similar({plus!r}, {minus!r}, topn={top}, method={method!r})\n"
-        f"figure = ranking(found, {measure!r})\n"
+        f"nearest = vectors.most_similar({plus!r}, {minus!r}, topn={top}, method={method!r})\n"
+        f"figure = ranking(nearest, {measure!r})\n"
         "figure.plot\n"
     )
     facts = {"sum": given, "plus": plus, "minus": minus, "first": neighbors[0][0] if neighbors else None}
@@ -135,15 +135,15 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     words = words or _starting_words(text.vocabulary.words, 2)
     by_word = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
     both = shared_collocates(by_word)
-    figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in by_word}
+    figures = {f"near {one.word}": ranking([(other.word, other.score) for other in one.collocates], "G²") for one in by_word}
     python = (
         "from firth.figures.ranking import ranking\n"
         "from firth.vectors.contexts import word_contexts\n"
         "from firth.vectors.encoding import encoded\n\n"
         f"text = encoded({corpus!r}, lower={lower})\n"
-        f"found = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
-        'figures = {f"near {one.word}": ranking([(near.word, near.score) for near in one.collocates], "G²") for one in found}\n'
-        "for one in found:\n"
+        f"near = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
+        'figures = {f"near {one.word}": ranking([(other.word, other.score) for other in one.collocates], "G²") for one in near}\n'
+        "for one in near:\n"
         "    for line in one.lines:\n"
         '        print(" ".join(line.left), one.word, " ".join(line.right), sep=" | ")\n'
     )

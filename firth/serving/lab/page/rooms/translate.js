@@ -46,10 +46,10 @@ export function mount(root, lab) {
     before = { run, text, search: [run, text, beam, penalty], pick: lab.state.pick, map: lab.state.map, branches: lab.state.branches };
   }
 
-  async function align(found) {
+  async function align(translations) {
     const { run, text, target: own, map } = lab.state;
-    lab.offer(made.pick, found.map((one, n) => ({ value: n, label: `${n + 1}. ${one.text}` })), lab.state.pick);
-    const target = own || (found[Number(lab.state.pick)] ?? found[0]).text;
+    lab.offer(made.pick, translations.map((one, n) => ({ value: n, label: `${n + 1}. ${one.text}` })), lab.state.pick);
+    const target = own || (translations[Number(lab.state.pick)] ?? translations[0]).text;
     const result = await lab.ask("alignment", { run, text, target, map }, { into: aligned });
     cells.hidden = !result;
     lab.show(made.map, result && result.facts.maps.length > 1);
@@ -89,6 +89,6 @@ export function mount(root, lab) {
     below.hidden = search.hidden = !result;
     if (!result) { out.querySelector(":scope > [data-plain]")?.remove(); return; }
     lab.plainTable(out, result.table, "translations", { heading: "Translations, best first", code: result.python });
-    await Promise.all([align(result.facts.found), grow({ run, text, beam, penalty }, key)]);
+    await Promise.all([align(result.facts.translations), grow({ run, text, beam, penalty }, key)]);
   };
 }

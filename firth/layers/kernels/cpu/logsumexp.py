@@ -24,7 +24,7 @@ def why_not(x_RV: Tensor) -> str | None:
     return team.why_not()
 
 
-def log_normaliser(x_RV: Tensor) -> Tensor:
+def logsumexp(x_RV: Tensor) -> Tensor:
     """log Σ_v e^{x_rv} = m_r + log Σ_v e^{x_rv − m_r}, m_r = max_v x_rv."""
     largest_R, total_R = x_RV.new_empty(2, len(x_RV))
     addresses = (tensor.data_ptr() for tensor in (x_RV, largest_R, total_R))
@@ -35,7 +35,7 @@ def log_normaliser(x_RV: Tensor) -> Tensor:
 
 @cache
 def _kernel() -> Compiled:
-    b = Code("firth_log_normaliser", FIELDS)
+    b = Code("firth_logsumexp", FIELDS)
     L, V = b.lanes, b.field("V")
     x, largest, total = (b.address(name) for name in ("x", "largest", "total"))
     whole, end = b.and_(V, b.long(-L)), b.sub(V, b.long(L))
