@@ -35,8 +35,8 @@ from firth.decoding.generate import generate
 from firth.models import LanguageModel, TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token
-from firth.text import prepare
 from firth.text.batches.windows import Windows
+from firth.text.data.running_text import prepare
 from firth.training import loop
 
 STEPS, WARM = 12, 3

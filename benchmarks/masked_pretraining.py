@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from firth.models import MaskedLM, TransformerEncoderConfig, masked_lm
 from firth.models.initialise import initialise
 from firth.tasks.masked import masked
-from firth.text import Tokenizer, prepare
 from firth.text.batches.masking import MaskedWindows, Masking
 from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.data.running_text import prepare
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import loop
 from firth.training.config import TrainingConfig
 

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from firth.models import RecurrentConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token
-from firth.text import prepare
 from firth.text.batches.windows import Streams
 from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.data.running_text import prepare
 from firth.text.tokenizers.special_tokens import Ids
 from firth.training import loop
 from firth.training.config import TrainingConfig

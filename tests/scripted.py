@@ -19,7 +19,7 @@ from http_servers import Served, serving
 from firth.api import compose, train_recipe
 from firth.decoding.engine.jobs import Deliver, Event, Finished, GeneratedToken, Job, JobLimits, Ticket
 from firth.decoding.sampling.rows import TextSoFar
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|header|>", "<|close|>", "<|eot|>"]
 

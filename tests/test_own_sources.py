@@ -26,7 +26,7 @@ from firth.layers.objective import OBJECTIVES
 from firth.serving.lab.library import RunLibrary
 from firth.tasks import TASKS
 from firth.tasks.translation import TranslationConfig
-from firth.text import DataConfig, PairsConfig
+from firth.text.config import DataConfig, PairsConfig
 from firth.text.data.sentence_pairs import PairReader
 from firth.text.data_set import DATA_SETS, DataSet, Holds
 from firth.text.datasets import download

@@ -16,7 +16,7 @@ from firth.models.precision import DTYPES, Precision
 from firth.models.uninitialised import Uninitialised
 from firth.tasks import TASKS
 from firth.tasks.run import Run
-from firth.text import TokenizerConfig
+from firth.text.config import TokenizerConfig
 from firth.training.config import Device, TrainingConfig
 from firth.training.folder import FORMAT, RunFolder, appearing
 from firth.training.loop import device_for

@@ -26,8 +26,8 @@ from firth.files import exists
 from firth.models import Network
 from firth.models.pretrained import Initialised, check_meaning, initialise
 from firth.tasks.task import Tokenizers
-from firth.text import TokenizerConfig
 from firth.text.cache import cache_folder
+from firth.text.config import TokenizerConfig
 from firth.training import checkpoint
 from firth.training.distributed import all_arrived, all_told, ranks
 from firth.training.folder import RunFolder

@@ -13,7 +13,7 @@ from firth.models.config import RecurrentConfig
 from firth.models.counting import count
 from firth.models.decoder import Decoder
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
-from firth.text import TokenizerConfig
+from firth.text.config import TokenizerConfig
 
 LARGE = 10_000_000  # weights of the output layer: with more, one CPU core trains on a few hundred tokens per second
 MOST = 0.5  # of all arithmetic

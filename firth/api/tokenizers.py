@@ -8,7 +8,7 @@ from firth.api.recipe import Recipe
 from firth.errors import RunError
 from firth.interop.files.foreign_json import read_json
 from firth.tasks.task import Tokenizers
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.tokenizer_json import read_utf8
 from firth.training.folder import RunFolder
 

@@ -30,7 +30,9 @@ from firth.progress.display import Display
 from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.task import AnyTask, Tokenizers
-from firth.text import Prepared, Tokenizer, TokenizerConfig
+from firth.text.config import TokenizerConfig
+from firth.text.data.running_text import Prepared
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import checkpoint, distributed, history, loop, trainer
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder, held

@@ -23,7 +23,7 @@ def score(
     from firth.api import load
     from firth.cli.progress import Display
     from firth.tasks.ability import SCORE
-    from firth.text import read_text
+    from firth.text.data.running_text import read_text
 
     model = load(run, kind=SCORE, quantise=quantisation(quantise))
     tell_quantised(model)

@@ -12,7 +12,7 @@ from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.text import Tokenizer
+    from firth.text.tokenizers.tokenizer import Tokenizer
 
 _VOCAB = 1000
 
@@ -64,8 +64,8 @@ def _of_run(path: Path) -> Mapping[str, Tokenizer]:
 
 def _learned(source: str, kinds: str | None, vocab: int) -> Mapping[str, Tokenizer]:
     from firth.cli.progress import Display
-    from firth.text import TokenizerConfig, learn_tokenizer, running_text
-    from firth.text.config import LearnedKind
+    from firth.text.config import LearnedKind, TokenizerConfig
+    from firth.text.data.running_text import learn_tokenizer, running_text
 
     known: tuple[LearnedKind, ...] = get_args(LearnedKind)
     chosen = known if kinds is None else tuple(kind.strip() for kind in kinds.split(","))

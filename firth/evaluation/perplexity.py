@@ -19,7 +19,7 @@ from firth.errors import DataError, option
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import LanguageModel
 from firth.progress import Progress, silent
-from firth.text import TokenFile
+from firth.text.batches.token_files import TokenFile
 from firth.text.batches.windows import TokenBatch, sweep, sweep_streams
 from firth.training.distributed import all_added, all_merged, mine, ranks
 from firth.training.loop import precision

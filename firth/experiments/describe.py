@@ -33,7 +33,7 @@ from firth.tasks import TASKS
 from firth.tasks.ability import Ability
 from firth.tasks.run import Run, has_template
 from firth.tasks.task import Tables, Tokenizers
-from firth.text import TokenizerConfig
+from firth.text.config import TokenizerConfig
 from firth.training import history
 from firth.training.checkpoint import load_base
 from firth.training.config import TrainingConfig

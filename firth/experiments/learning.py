@@ -17,7 +17,7 @@ from firth.errors import ConfigError
 from firth.figures.figure import Figure
 from firth.figures.training import Against, Log, training_curves
 from firth.progress import Progress
-from firth.text import running_text
+from firth.text.data.running_text import running_text
 from firth.training import log
 
 KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")

@@ -27,9 +27,8 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
-from firth.text import TokenizerConfig
 from firth.text.batches.readings import Readings
-from firth.text.config import QuestionsConfig
+from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import QuestionData, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
 from firth.training.loop import Loss

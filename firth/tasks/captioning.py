@@ -32,9 +32,8 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
-from firth.text import TokenizerConfig
 from firth.text.batches.captions import Captions
-from firth.text.config import CaptionsConfig
+from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.captions import CaptionData, encode_captions, prepare_captions
 from firth.text.readers.images import Bytes, ImageLike, read_image
 from firth.training.loop import Loss

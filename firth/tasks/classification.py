@@ -35,11 +35,10 @@ from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
-from firth.text import TokenizerConfig
 from firth.text.batches.buckets import by_length
 from firth.text.batches.examples import Examples
 from firth.text.batches.padding import padded
-from firth.text.config import LabelledConfig
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import Labelled, encode_labelled, listed, prepare_labelled
 from firth.text.data.lengths import refuse_longer
 from firth.text.data.running_text import with_local_paths

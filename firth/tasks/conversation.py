@@ -39,17 +39,17 @@ from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows, skill_table
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.buckets import Bucketed
 from firth.text.batches.conversations import ConversationBatch
 from firth.text.batches.packing import PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template, template_of
-from firth.text.config import ConversationsConfig
+from firth.text.config import ConversationsConfig, TokenizerConfig
 from firth.text.conversation import ChatFormat, QuestionFacts
 from firth.text.data.conversations import ChatData, Conversations, encode_conversations, prepare_conversations
 from firth.text.template_format import TemplateFormat, special_tokens
 from firth.text.tokenizers.special_tokens import EOS
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.feed import Counts
 from firth.training.loop import Loss
 

@@ -21,10 +21,11 @@ from firth.tasks.ability import ON_TEXT, RESTORE
 from firth.tasks.run import refuse_one_text
 from firth.tasks.span_corruption import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.task import SEARCHES, ObjectiveConfig
-from firth.text import Prepared, Tokenizer
 from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
 from firth.text.batches.pairs import PairBatch
+from firth.text.data.running_text import Prepared
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

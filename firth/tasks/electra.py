@@ -36,10 +36,12 @@ from firth.tasks.masked import MaskedTextTask
 from firth.tasks.run import refuse_one_text
 from firth.tasks.running_text import RunningTextRun
 from firth.tasks.task import ObjectiveConfig, rows
-from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.masking import Masking
 from firth.text.batches.padding import padded
 from firth.text.batches.pairs import packed
+from firth.text.batches.token_files import TokenFile
+from firth.text.data.running_text import Prepared
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.feed import Counts, targets_in
 from firth.training.loop import Loss
 

@@ -28,8 +28,8 @@ from firth.tasks.ability import ATTENTION, EMBED
 from firth.tasks.run import Run
 from firth.tasks.splits import Split
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers
-from firth.text import Prepared, TokenizerConfig
-from firth.text.config import RunningTextConfig
+from firth.text.config import RunningTextConfig, TokenizerConfig
+from firth.text.data.running_text import Prepared
 
 SentencePool = Literal[TextPool, "sentence"]
 

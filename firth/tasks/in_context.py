@@ -21,8 +21,7 @@ from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, D, O, ObjectiveConfig, Task, Tokenizers, rows
-from firth.text import TokenizerConfig
-from firth.text.config import LinearConfig, PromptsConfig, SwapsConfig
+from firth.text.config import LinearConfig, PromptsConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.in_context import FreshPrompts, SwapData, prepare_swaps, prompt_tokens
 from firth.training.loop import Loss
 

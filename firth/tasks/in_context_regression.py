@@ -23,8 +23,7 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Tokenizers
-from firth.text import TokenizerConfig
-from firth.text.config import LinearConfig
+from firth.text.config import LinearConfig, TokenizerConfig
 from firth.text.data.in_context import FreshPrompts, LinearData, prepare_linear
 from firth.training.loop import Loss
 

@@ -23,8 +23,10 @@ from firth.tasks.abilities.inspection_inputs import one_reading
 from firth.tasks.ability import FILL, ON_TEXT
 from firth.tasks.running_text import RunningTextRun, RunningTextTask
 from firth.tasks.task import O, TokenLossConfig, rows
-from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.masking import MaskedWindows, Masking
+from firth.text.batches.token_files import TokenFile
+from firth.text.data.running_text import Prepared
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.loop import Loss
 
 

@@ -42,9 +42,11 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import CONTINUES, TokenLossConfig, either, rows
-from firth.text import Prepared, TokenFile, Tokenizer
+from firth.text.batches.token_files import TokenFile
 from firth.text.batches.windows import Streams, Windows
 from firth.text.conversation import ChatFormat
+from firth.text.data.running_text import Prepared
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.loop import Loss
 
 

@@ -33,7 +33,7 @@ from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.ability import ABILITIES, EMBED, PREDICT, Ability, WrongTask
 from firth.tasks.splits import Split, check_split
 from firth.tasks.task import SPECIAL, AnyTask
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.config import Device
 from firth.training.loop import device_for
 

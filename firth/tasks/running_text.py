@@ -11,8 +11,10 @@ from firth.progress import Progress
 from firth.tasks.run import N, Run
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import O, Task, Tokenizers
-from firth.text import Prepared, TokenFile, Tokenizer, TokenizerConfig, encode_file, prepare
-from firth.text.config import RunningTextConfig
+from firth.text.batches.token_files import TokenFile
+from firth.text.config import RunningTextConfig, TokenizerConfig
+from firth.text.data.running_text import Prepared, encode_file, prepare
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 class RunningTextTask(Task[RunningTextConfig, O, Prepared]):

@@ -16,10 +16,12 @@ from firth.tasks.ability import ON_TEXT
 from firth.tasks.running_text import RunningTextRun, RunningTextTask
 from firth.tasks.task import O, ObjectiveConfig, rows
 from firth.tasks.translation import translation
-from firth.text import Prepared, TokenFile, Tokenizer
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.span_corruption import CorruptedWindows, Corruption, corrupted_sweep
+from firth.text.batches.token_files import TokenFile
+from firth.text.data.running_text import Prepared
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.distributed import mine
 from firth.training.loop import Loss
 

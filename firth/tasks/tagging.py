@@ -26,9 +26,8 @@ from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
-from firth.text import TokenizerConfig
 from firth.text.batches.sentences import BucketedSentences, Sentences
-from firth.text.config import TaggedConfig
+from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.lengths import refuse_longer
 from firth.text.data.tagged import Tagged, encode_tagged, encode_words, prepare_tagged
 from firth.training.loop import Loss

@@ -25,9 +25,9 @@ from firth.models import (
 from firth.models.config import TransformerSettings
 from firth.progress import Progress
 from firth.tasks.ability import ABILITIES, Ability, WrongTask
-from firth.text import Tokenizer, TokenizerConfig
-from firth.text.config import DataConfig
+from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import Holds
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss

@@ -33,9 +33,8 @@ from firth.tasks.ability import ON_TEXT, PREDICT, TRANSLATE, WALK
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_smoothing, rows, skill_table
-from firth.text import TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, Pairs
-from firth.text.config import PairsConfig
+from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import PairData, encode_pairs, encode_target, prepare_pairs
 from firth.training.loop import Loss
 

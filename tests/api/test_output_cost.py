@@ -11,7 +11,7 @@ from firth.api import Watcher, compose, output_cost, train_recipe
 from firth.api.output_cost import costly_output
 from firth.models import seq2seq
 from firth.models.seq2seq_config import RecurrentSeq2SeqConfig
-from firth.text import TokenizerConfig
+from firth.text.config import TokenizerConfig
 
 
 def translator(tied: bool = False, vocab: int = 300) -> tuple[Any, RecurrentSeq2SeqConfig]:

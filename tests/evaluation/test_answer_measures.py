@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from firth.errors import DataError
 from firth.evaluation.question_answering import best_span, evaluate, find, normalized, overlap, scores
-from firth.text import Tokenizer, TokenizerConfig
+from firth.text.config import TokenizerConfig
 from firth.text.data.questions import windows
 from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import GoldAnswer, Question
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 CONTEXT = " ".join(f"w{n}" for n in range(20))
 

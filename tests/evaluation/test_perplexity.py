@@ -16,7 +16,8 @@ from firth.errors import DataError
 from firth.evaluation import perplexity as perplexity_module
 from firth.evaluation.perplexity import Perplexity, RandomLoss, perplexity, random_loss, stream_shape
 from firth.models import LanguageModel
-from firth.text import TokenFile, sweep_streams
+from firth.text.batches.token_files import TokenFile
+from firth.text.batches.windows import sweep_streams
 
 VOCAB, CONTEXT = 13, 12
 FLOAT32 = 2e-6  # share; the softmax is in float32, the sum in float64

@@ -14,10 +14,11 @@ from sklearn import metrics as sklearn
 from firth.evaluation.tagging import TaggingMeasures, evaluate, marks_spans, measures, predict
 from firth.models import RecurrentEncoderConfig
 from firth.models.tagger import tagger
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.sentences import Sentences
+from firth.text.config import TokenizerConfig
 from firth.text.data.tagged import encode_words
 from firth.text.readers.pieces import pieces_of_text
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 BIO = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 BIOES = ("B-PER", "E-PER", "I-PER", "O", "S-PER")

@@ -16,8 +16,8 @@ from firth.experiments import learning
 from firth.experiments.results import duration, result
 from firth.models import parameters, size_of
 from firth.shipped import FOLDER, recipe_path, shipped
-from firth.text import prepare
 from firth.text.config import DataConfig
+from firth.text.data.running_text import prepare
 from firth.text.data_set import DATA_SETS
 
 __all__ = ["firth"]

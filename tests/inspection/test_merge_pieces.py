@@ -7,9 +7,9 @@ import pytest
 
 from firth.errors import DataError
 from firth.inspection.merge_pieces import merge, words_of
-from firth.text import Tokenizer
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "The unable dogs of Łódź sat, quietly (at 10:30) in the naïve café.\n" * 3
 WORDS = [

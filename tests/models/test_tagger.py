@@ -11,10 +11,11 @@ from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
 from firth.models.tagger import SpellingEncoder, Tagger, tagger
 from firth.tasks.tagging import tagging
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.sentences import spelling
+from firth.text.config import TokenizerConfig
 from firth.text.data.tagged import encode_words
 from firth.text.readers.pieces import pieces_of_text
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TAGS = 3
 SENTENCES = [["the", "catalogue", "is", "unseen"], ["cats"], ["see", "the", "cat", "(", "unseen", ")"]]

@@ -19,7 +19,9 @@ from firth.errors import DataError
 from firth.models import LanguageModel
 from firth.tasks.abilities.completion import Completion, _SpelledWord
 from firth.tasks.next_token import LanguageModelRun
-from firth.text import Piece, Tokenizer, TokenizerConfig
+from firth.text.config import TokenizerConfig
+from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = {
     "i was in a church. i was praying.\n": 6.0,

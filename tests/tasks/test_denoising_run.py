@@ -20,9 +20,9 @@ from firth.errors import ConfigError, DataError, Interrupted
 from firth.models import ConditionalDecoder
 from firth.tasks.denoising import DenoisingRun
 from firth.tasks.translation import translation
-from firth.text import prepare
 from firth.text.batches.denoising import Denoising, Noise, denoising_sweep
 from firth.text.batches.pairs import PairBatch
+from firth.text.data.running_text import prepare
 
 SENTENCES = ("the cat sat on the mat .", "the dog lay on the rug .", "a bird sang in the tree .", "a fish swam in the sea .")
 TEXT = " ".join(sentence for n in range(60) for sentence in (SENTENCES if n % 2 else SENTENCES[::-1]))

@@ -21,8 +21,8 @@ from firth.models import TransformerEncoderConfig
 from firth.models.electra import Electra, corrupt, electra, sample
 from firth.tasks import electra as task
 from firth.tasks.electra import ElectraRun, ReplacedTokenDetection, replaced_terms
-from firth.text import prepare
 from firth.text.batches.masking import Masking, masked_sweep
+from firth.text.data.running_text import prepare
 
 SENTENCES = ("the cat sat on the mat", "the dog sat on the rug", "a bird sang in the tree", "a fish swam in the sea")
 TEXT = "".join(f"{sentence} .\n" for _ in range(30) for sentence in SENTENCES)

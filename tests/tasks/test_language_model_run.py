@@ -23,7 +23,7 @@ from firth.inspection.predictions import read_log_probabilities
 from firth.models import TransformerLM
 from firth.tasks.abilities import drafting as model_module
 from firth.tasks.run import Run
-from firth.text import prepare
+from firth.text.data.running_text import prepare
 
 RUNS = ["char_run", "transformer_run", "word_run", "bpe_run"]
 

@@ -16,9 +16,9 @@ from firth.config import Table
 from firth.errors import ConfigError, DataError, Interrupted
 from firth.models import MaskedLM
 from firth.tasks.run import Run
-from firth.text import prepare
 from firth.text.batches.masking import Masking, masked_sweep
 from firth.text.batches.span_corruption import Corruption, corrupted_sweep
+from firth.text.data.running_text import prepare
 
 SENTENCES = ("the cat sat on the mat", "the dog sat on the rug", "a bird sang in the tree", "a fish swam in the sea")
 TEXT = "".join(f"{sentence} .\n" for _ in range(30) for sentence in SENTENCES)

@@ -15,7 +15,7 @@ from firth import files
 from firth.api import train_recipe
 from firth.api.recipe import read_run_recipe
 from firth.errors import DataError, RunError
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.tokenizer_json import parsed
 
 

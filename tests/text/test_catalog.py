@@ -9,8 +9,8 @@ import pytest
 
 from firth.config import build, choices
 from firth.errors import DataError
-from firth.text import DataConfig, TokenizerConfig, prepare
-from firth.text.config import Name
+from firth.text.config import DataConfig, Name, TokenizerConfig
+from firth.text.data.running_text import prepare
 from firth.text.data_set import DATA_SETS, DataSet, File
 from firth.text.datasets import download
 from firth.vectors.sentences import opened

@@ -10,8 +10,7 @@ from chat_lines import chat, digits, write_chats
 
 from firth.errors import ConfigError, DataError
 from firth.progress import silent
-from firth.text import TokenizerConfig
-from firth.text.config import ConversationsConfig
+from firth.text.config import ConversationsConfig, TokenizerConfig
 from firth.text.conversation import Skill
 from firth.text.data.conversations import encode_conversations, prepare_conversations
 from firth.text.readers.chat_files import read_conversations

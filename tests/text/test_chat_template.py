@@ -13,11 +13,12 @@ import tokenizers
 from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR
 
 from firth.errors import DataError
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.chat_template import ChatTemplate, read_template
+from firth.text.config import TokenizerConfig
 from firth.text.conversation import Message
 from firth.text.readers.pieces import Piece
 from firth.text.template_format import TemplateFormat, special_tokens
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

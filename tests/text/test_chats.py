@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from firth.progress import silent
-from firth.text import PairsConfig, TokenizerConfig
-from firth.text.config import CHAT_SKILLS
+from firth.text.config import CHAT_SKILLS, PairsConfig, TokenizerConfig
 from firth.text.conversation import Conversation
 from firth.text.data.pairs import prepare_pairs
 from firth.text.data_set import DATA_SETS, File

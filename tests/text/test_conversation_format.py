@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from firth.errors import DataError
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.conversations import EncodedConversations
 from firth.text.batches.padding import PADDING
-from firth.text.config import Kind
+from firth.text.config import Kind, TokenizerConfig
 from firth.text.conversation import ChatFormat, Message, Rendered, check_messages
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.special_tokens import MARKERS
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 KINDS: tuple[Kind, ...] = ("char", "word", "bpe", "wordpiece", "unigram")
 TALK = (Message("user", "name 3"), Message("assistant", "three"), Message("user", "and 4"), Message("assistant", "four"))

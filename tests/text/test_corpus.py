@@ -17,10 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import Corpus, Piece, find, inline, scan
 from firth.text.readers import corpus as corpus_module
-from firth.text.readers.corpus import part, spool
-from firth.text.readers.pieces import PIECE, pieces_of_text, slices
+from firth.text.readers.corpus import Corpus, find, inline, part, scan, spool
+from firth.text.readers.pieces import PIECE, Piece, pieces_of_text, slices
 
 
 def documents(corpus: Corpus) -> list[str]:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from firth.errors import DataError
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.permutation import keys
+from firth.text.config import TokenizerConfig
 from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 UNLIKELY = 1e-4
 OFF = Noise(infill=0.0, permute=False)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from firth.text import docs_corpus
 from firth.text.datasets import docs
+from firth.text.datasets.docs import docs_corpus
 
 
 @pytest.fixture(scope="module")

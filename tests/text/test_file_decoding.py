@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from firth.errors import DataError
-from firth.text import find, scan
+from firth.text.readers.corpus import find, scan
 from firth.text.readers.file_decoding import CHUNK
 
 

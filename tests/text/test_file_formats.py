@@ -18,10 +18,11 @@ from pyarrow import parquet
 
 from firth.config import choices
 from firth.errors import DataError
-from firth.text import DataConfig, LabelledConfig, PairsConfig, QuestionsConfig, TokenizerConfig, prepare
+from firth.text.config import DataConfig, LabelledConfig, PairsConfig, QuestionsConfig, TokenizerConfig
 from firth.text.data.labelled import prepare_labelled, read_texts
 from firth.text.data.pairs import prepare_pairs
 from firth.text.data.questions import prepare_questions
+from firth.text.data.running_text import prepare
 from firth.text.readers.formats import by_suffix, documents, is_table, records
 from firth.text.readers.reader import READERS, Column, Format, TableReader
 

@@ -12,11 +12,12 @@ import pytest
 from reviews import REVIEWS, SORTED, write
 
 from firth.errors import DataError
-from firth.text import LabelledConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.examples import Examples
 from firth.text.batches.padding import padded
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import Labelled, encode_labelled, prepare_labelled, read_texts
 from firth.text.data_set import DATA_SETS, File
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 WORDS = TokenizerConfig(kind="word")
 

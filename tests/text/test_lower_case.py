@@ -8,7 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firth.errors import ConfigError
-from firth.text import Piece, Tokenizer, TokenizerConfig
+from firth.text.config import TokenizerConfig
+from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "The cat SAT on the Mat\nΟΔΟΣ οδοσ İstanbul <EOS> the"
 LOWER = Tokenizer.train(TokenizerConfig(kind="word", lower=True), [Piece(TEXT, True)], 1)

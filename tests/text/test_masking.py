@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from firth.errors import DataError
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.batches.masking import Ints, MaskedBatch, MaskedWindows, Masking, masked_sweep
+from firth.text.config import TokenizerConfig
 from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.whole_words import words_of
 
 WORDS = " ".join(f"w{n}" for n in range(48))

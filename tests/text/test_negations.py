@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from firth.errors import ConfigError
-from firth.text import TokenizerConfig
-from firth.text.config import LabelledConfig
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import prepare_labelled
 from firth.text.datasets.negations import negations
 

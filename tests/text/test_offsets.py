@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from firth.text import Tokenizer
 from firth.text.config import Kind, TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.offsets import covering, offsets
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "The unable dogs of Łódź sat, quietly (at 10:30) in the naïve café.\n" * 3
 KINDS: dict[Kind, int | None] = {"char": None, "word": None, "bpe": 270, "unigram": 270, "wordpiece": 100}

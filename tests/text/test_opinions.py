@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opinion_pairs import SENTENCES
 
-from firth.text import LabelledConfig, TokenizerConfig
+from firth.text.config import LabelledConfig, TokenizerConfig
 from firth.text.data.labelled import prepare_labelled
 from firth.text.data_set import Part
 from firth.text.datasets import opinions as module

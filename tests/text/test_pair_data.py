@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from firth.errors import ConfigError, DataError
-from firth.text import PairsConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.pairs import Pairs
+from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import PairData, encode_pairs, encode_source, prepare_pairs
 from firth.text.data.sentence_pairs import sentence
 from firth.text.data_set import DATA_SETS, File
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 WORDS = TokenizerConfig(kind="word")
 BOOKS = [("This is a book", "Dit is een boek"), ("A dog", "Een hond"), ("Two dogs, one cat", "Twee honden, een kat")]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import PairsConfig, TokenizerConfig
 from firth.text.batches.pairs import BucketedPairs, PairBatch, Pairs, packed, similar
+from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import prepare_pairs
 from firth.training.feed import Feed
 

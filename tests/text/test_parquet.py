@@ -8,8 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from firth.errors import DataError
-from firth.text import find, scan
-from firth.text.readers.corpus import Corpus
+from firth.text.readers.corpus import Corpus, find, scan
 
 
 def documents(corpus: Corpus) -> list[str]:

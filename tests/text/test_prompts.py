@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from firth.errors import ConfigError
-from firth.text import PairsConfig, TokenizerConfig
+from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import prepare_pairs
 from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import docs

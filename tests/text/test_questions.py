@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from questions import RECORDS, write_questions
 
 from firth.errors import DataError
-from firth.text import QuestionsConfig, Tokenizer, TokenizerConfig
 from firth.text.batches.readings import NOWHERE, Readings
+from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import encode_questions, prepare_questions, windows
 from firth.text.readers.pieces import pieces_of_text
 from firth.text.readers.squad import GoldAnswer, Question
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 CONTEXT = "Anna lives in New York. Bert, who is naïve, lives in Oslo 😀 with the cat of Dora."
 KINDS = ("char", "word", "bpe", "wordpiece", "unigram")

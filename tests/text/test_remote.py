@@ -10,7 +10,9 @@ import fsspec
 import pytest
 
 from firth.errors import DataError
-from firth.text import DataConfig, TokenizerConfig, find, prepare, scan
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.data.running_text import prepare
+from firth.text.readers.corpus import find, scan
 from firth.text.threads import read_ahead
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import ConfigError, DataError
-from firth.text import DataConfig, Prepared, TokenizerConfig, encode_file, prepare, read_text
-from firth.text.config import RunningTextConfig
+from firth.text.config import DataConfig, RunningTextConfig, TokenizerConfig
+from firth.text.data.running_text import Prepared, encode_file, prepare, read_text
 
 CHAR, WORD, BPE = TokenizerConfig("char"), TokenizerConfig("word"), TokenizerConfig("bpe", vocab=300)
 

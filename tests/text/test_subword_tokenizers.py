@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from firth.config import build
 from firth.errors import ConfigError, DataError
-from firth.text import DataConfig, Piece, Tokenizer, TokenizerConfig, prepare
-from firth.text.readers.pieces import slices
+from firth.text.config import DataConfig, TokenizerConfig
+from firth.text.data.running_text import prepare
+from firth.text.readers.pieces import Piece, slices
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"
@@ -193,7 +195,8 @@ def test_training_subwords_again_gives_the_same_tokenizer_in_another_process_too
     here = Path(__file__).read_text(encoding="utf-8")
     assert len({trained(kind, here, vocab=400).sha256 for _ in range(4)}) == 1
     program = (
-        "import sys; from firth.text import *; sys.stdin.reconfigure(encoding='utf-8'); text = sys.stdin.read()\n"
+        "import sys; from firth.text.tokenizers.tokenizer import *\n"
+        "sys.stdin.reconfigure(encoding='utf-8'); text = sys.stdin.read()\n"
         f"print(Tokenizer.train(TokenizerConfig('{kind}', vocab=400), [Piece(text, True)], 1).sha256)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TOKENIZERS_PARALLELISM": "false"}

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
-from firth.text import TaggedConfig, Tokenizer, TokenizerConfig, prepare
 from firth.text.batches.sentences import BucketedSentences, spelling
+from firth.text.config import TaggedConfig, TokenizerConfig
+from firth.text.data.running_text import prepare
 from firth.text.data.tagged import encode_tagged, encode_words, prepare_tagged
 from firth.text.readers.conll import ConllColumns, Sentence
 from firth.text.readers.pieces import pieces_of_text
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.word_alignment import WordAligner
 
 WORDS = TokenizerConfig(kind="word")

@@ -4,8 +4,16 @@ import pytest
 
 from firth.config import build
 from firth.errors import ConfigError
-from firth.text import DataConfig, PairsConfig, QuestionsConfig, TaggedConfig, TokenizerConfig
-from firth.text.config import CaptionsConfig, ConversationsConfig, PromptsConfig
+from firth.text.config import (
+    CaptionsConfig,
+    ConversationsConfig,
+    DataConfig,
+    PairsConfig,
+    PromptsConfig,
+    QuestionsConfig,
+    TaggedConfig,
+    TokenizerConfig,
+)
 
 
 @pytest.mark.parametrize(

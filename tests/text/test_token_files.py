@@ -15,10 +15,14 @@ import pytest
 
 from firth.errors import DataError
 from firth.files import TEMPORARY
-from firth.text import Piece, TokenFile, Tokenizer, TokenizerConfig, cache_folder, encode_file
 from firth.text.batches import token_files as tokens
-from firth.text.cache import sweep_abandoned
+from firth.text.batches.token_files import TokenFile
+from firth.text.cache import cache_folder, sweep_abandoned
+from firth.text.config import TokenizerConfig
+from firth.text.data.running_text import encode_file
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat\n" * 50
 MANIFEST: dict[str, bytes] = {}  # of the first test of several that must agree
@@ -119,7 +123,7 @@ def test_processes_that_make_the_same_file_do_not_disturb_one_another(tmp_path: 
     source = tmp_path / "a.txt"
     source.write_text(TEXT * 400)
     program = (
-        "import sys; from firth.text import *\n"
+        "import sys; from firth.text.cache import cache_folder; from firth.text.data.running_text import *\n"
         "for _ in range(8):\n"
         "    for old in cache_folder().glob('tokens-*.[bj]*'): old.unlink(missing_ok=True)\n"
         "    try: p = prepare(DataConfig(path=sys.argv[1]), TokenizerConfig('char'))\n"
@@ -238,7 +242,7 @@ def test_nothing_is_lost_when_builds_are_killed(tmp_path: Path, cache: Path) -> 
     source.write_text("".join(f"the cat {n} sat on mat {n % 97}\n" for n in range(400_000)))
     os.utime(source, (1, 1))
     program = (
-        "import sys; from firth.text.batches import token_files; from firth.text import *\n"
+        "import sys; from firth.text.batches import token_files; from firth.text.data.running_text import *\n"
         "token_files._SHARD = 1 << 18; token_files._MUCH = 1 << 40\n"
         "words = Tokenizer.train(TokenizerConfig('word', vocab=500), [Piece('the cat 1 sat on mat 2', True)], 1)\n"
         "print('begun', flush=True); made = encode_file(sys.argv[1], words); print(made.ids.sum(), made.count)"

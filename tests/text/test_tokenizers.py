@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import Piece, Tokenizer, TokenizerConfig
 from firth.text.batches.token_files import _Encoders
-from firth.text.readers.pieces import slices
+from firth.text.config import TokenizerConfig
+from firth.text.readers.pieces import Piece, slices
 from firth.text.threads import in_order
 from firth.text.tokenizers import chunk_memo
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 CORPUS = (
     "The cat sat on the mat.\n\n    def mat(cat):\n        return 'sat' + cat.mat(12)\n"
@@ -283,7 +284,8 @@ def test_tokens_are_readable() -> None:
 def test_training_twice_gives_the_same_tokenizer_in_another_process_too() -> None:
     here = Path(__file__).read_text(encoding="utf-8")
     program = (
-        "import sys; from firth.text import *; sys.stdin.reconfigure(encoding='utf-8'); text = sys.stdin.read()\n"
+        "import sys; from firth.text.tokenizers.tokenizer import *\n"
+        "sys.stdin.reconfigure(encoding='utf-8'); text = sys.stdin.read()\n"
         "print(Tokenizer.train(TokenizerConfig('bpe', vocab=600), [Piece(text, True)], 1).sha256)"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TOKENIZERS_PARALLELISM": "false"}
@@ -296,7 +298,7 @@ def test_training_twice_gives_the_same_tokenizer_in_another_process_too() -> Non
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 def test_a_forked_child_encodes_without_a_warning_or_a_hang() -> None:
     program = (
-        "import os, sys; from firth.text import *\n"
+        "import os, sys; from firth.text.tokenizers.tokenizer import *\n"
         "t = Tokenizer.train(TokenizerConfig('bpe', vocab=300), [Piece('the cat sat\\n' * 9000, True)], 1)\n"
         "whole = t.encode('the cat\\n' * 9000)\n"
         "child = os.fork()\n"

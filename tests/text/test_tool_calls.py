@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tool_templates import TOOL_TEMPLATES
 
 from firth.errors import DataError
-from firth.text import Tokenizer, TokenizerConfig
 from firth.text.chat_template import ChatTemplate
+from firth.text.config import TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.template_format import TemplateFormat, special_tokens
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tool_calls import FORMATS, CallReader, ParsedCall
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

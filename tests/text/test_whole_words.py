@@ -7,9 +7,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from firth.text import Tokenizer, TokenizerConfig
-from firth.text.config import LearnedKind
+from firth.text.config import LearnedKind, TokenizerConfig
 from firth.text.readers.pieces import Piece
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.whole_words import WordStarts, words_of
 
 TEXT = "The unable cat, quietly — sat (on a mat).\nUnbelievable! 日本語 is not  a\tword; 12-b, and so on.\n" * 3

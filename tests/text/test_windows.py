@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.errors import DataError
-from firth.text import Streams, TokenBatch, Windows, sweep, sweep_streams
+from firth.text.batches.windows import Streams, TokenBatch, Windows, sweep, sweep_streams
 
 Loader = type[Windows] | type[Streams]
 BOTH = pytest.mark.parametrize("loader", [Windows, Streams])

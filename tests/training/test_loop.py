@@ -22,8 +22,8 @@ from firth.layers.state import RecurrentState
 from firth.models import LanguageModel, RecurrentConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.next_token import next_token
-from firth.text import prepare
 from firth.text.batches.windows import Streams
+from firth.text.data.running_text import prepare
 from firth.training.config import TrainingConfig
 from firth.training.log import read as read_log
 from firth.training.loop import Step, Training, fit, start

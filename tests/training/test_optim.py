@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from firth.api.training import start
 from firth.tasks.next_token import next_token
-from firth.text import prepare
+from firth.text.data.running_text import prepare
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training, fit
 from firth.training.optim import optimizer_for

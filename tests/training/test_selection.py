@@ -17,7 +17,7 @@ from firth.api.training import start
 from firth.errors import Diverged
 from firth.models import Network
 from firth.tasks.next_token import next_token
-from firth.text import prepare
+from firth.text.data.running_text import prepare
 from firth.training.folder import RunFolder
 from firth.training.loop import Training
 from firth.training.trainer import selection_loss, train

@@ -38,7 +38,7 @@ from firth.decoding.sampling.choice import PendingChoice, Sampler
 from firth.decoding.sampling.rows import Spelled, TextSoFar
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 __all__ = ["Deliver", "Engine", "EngineClosed", "Event", "Finished", "GeneratedToken", "Job", "QueueFull", "Reason", "Ticket"]
 

@@ -22,7 +22,7 @@ from firth.decoding.engine.restarts import Pause
 from firth.decoding.engine.work import READY, EngineSettings, work
 from firth.errors import ConfigError, FirthError
 from firth.models import LanguageModel
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _log = logging.getLogger("firth.engine")
 _JOIN = 10.0  # seconds that the process has to end when its pipe is closed

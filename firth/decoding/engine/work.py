@@ -26,7 +26,7 @@ from firth.decoding.engine.engine import Engine
 from firth.decoding.engine.jobs import EngineClosed, Event, Finished, GeneratedToken, Job, Ticket
 from firth.decoding.sampling.rows import TextSoFar
 from firth.errors import FirthError
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 READY = "ready"
 _PACE = 0.0004  # seconds per job between two messages to a client, as in serving/http/dispatcher.py

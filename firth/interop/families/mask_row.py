@@ -15,7 +15,7 @@ from tokenizers import AddedToken
 from torch import Tensor
 
 from firth.errors import DataError
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 NAME = "<mask>"
 TABLE = "encoder.embedding.weight"

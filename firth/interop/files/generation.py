@@ -9,8 +9,8 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.files.foreign_json import read_json
-from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 # What older folders have in config.json.
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")

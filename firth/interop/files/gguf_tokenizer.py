@@ -14,8 +14,8 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.errors import ConfigError, DataError
-from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import EOS, MARKERS
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # token types of GGUF
 NEVER = "ÿ"  # the byte 0xFF as byte-level tokenizers spell it, which UTF-8 never has

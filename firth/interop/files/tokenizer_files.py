@@ -15,9 +15,9 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from firth.errors import DataError
 from firth.interop.files.foreign_json import COUNT, read_json, read_text
 from firth.interop.files.sentencepiece_file import SentencePiece
-from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
 from firth.text.tokenizers.languages import found_languages, language_ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.text.tokenizers.tokenizer_json import check_ids, parsed
 
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")

@@ -21,7 +21,7 @@ from firth.layers.position import PositionScheme
 from firth.layers.position.t5 import MAX_DISTANCE
 from firth.models import ModelConfig, TransformerConfig, TransformerDecoder, TransformerLM, TransformerSeq2SeqConfig
 from firth.models.stack import Stack
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _POSITIONS = 1024
 _NEVER = -1e9  # bias of a token that is never generated

@@ -22,7 +22,7 @@ from firth.interop.formats.gguf_quantised import GGUFQuantisation, file_type, qu
 from firth.interop.formats.hugging_face import ForeignModel
 from firth.models import TransformerConfig
 from firth.progress import Progress, silent
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _EMBEDDING = "token_embd.weight"
 _PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

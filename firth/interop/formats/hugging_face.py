@@ -26,10 +26,10 @@ from firth.interop.files.generation import decoder_tokens, generation_table, wri
 from firth.interop.files.tokenizer_files import ending_json, read_tokenizer, read_tokenizers, token_name, with_languages
 from firth.interop.files.weight_files import WeightFiles
 from firth.models import ModelConfig
-from firth.text import Tokenizer
 from firth.text.tokenizers.imported import ENDS
 from firth.text.tokenizers.languages import LANGUAGES
 from firth.text.tokenizers.special_tokens import DECODER
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.version import __version__
 
 _LABELS = 1_000_000  # classes of a model, at most

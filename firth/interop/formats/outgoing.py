@@ -10,7 +10,7 @@ from firth.interop.formats.gguf_quantised import GGUFQuantisation
 from firth.interop.formats.model_card import Card
 from firth.models import Network
 from firth.progress import Progress, silent
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

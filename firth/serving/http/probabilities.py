@@ -8,7 +8,7 @@ from typing import Any
 
 from firth.decoding.engine.engine import GeneratedToken
 from firth.serving.http.writing import Speller, Token
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _LEAST = -9999.0  # what OpenAI writes for log 0, which JSON has no number for
 

@@ -24,7 +24,7 @@ from firth.serving.http.streaming import while_connected
 from firth.serving.http.validation import texts_of
 from firth.serving.http.worker import Compute
 from firth.tasks.ability import ANSWER, ATTENTION, EMBED, TRANSLATE, Ability
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _LONG_TOKEN, _SPARE = 16, 65_536  # a text longer than 16 characters per allowed token + 65,536 is refused without tokenising it
 

@@ -14,7 +14,7 @@ from firth.serving.http.dispatcher import Dispatcher
 from firth.serving.http.errors import ApiError
 from firth.serving.http.models import ServedModel
 from firth.tasks.abilities.stop_strings import StopStrings
-from firth.text import Tokenizer
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _BEFORE = 8  # tokens before a text that can decide how it is spelled: a character has up to four bytes
 FinishReason = Literal["stop", "length"]

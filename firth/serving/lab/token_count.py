@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import LoadedRun
-    from firth.text import Tokenizer
+    from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 def count_tokens(run: LoadedRun, text: str) -> int:

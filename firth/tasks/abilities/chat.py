@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.tasks.run import Run, has_template
-from firth.text import Tokenizer
 from firth.text.chat_template import template_of
 from firth.text.conversation import ChatFormat, Message, check_messages
 from firth.text.template_format import TemplateFormat, special_tokens
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _RESERVED = 4  # a quarter of the context, at most, is kept free for the answer
 

@@ -18,8 +18,8 @@ from firth.decoding.search.beam import Hypothesis, beam
 from firth.decoding.search.considered import Note
 from firth.decoding.search.sequences import decode
 from firth.models import ConditionalDecoder
-from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import DecoderTokens
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 _PACE = 0.1  # seconds between two ticks
 

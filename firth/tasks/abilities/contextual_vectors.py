@@ -25,7 +25,6 @@ from firth.models import Network
 from firth.models.stack import Stack
 from firth.progress import Progress, silent
 from firth.tasks.abilities.unseen_words import warn_unseen
-from firth.text import Tokenizer
 from firth.text.batches.padding import padded
 from firth.text.batches.pairs import packed
 from firth.text.config import PairsConfig
@@ -34,6 +33,7 @@ from firth.text.data.sentence_pairs import sentence
 from firth.text.datasets.wic import WordPair, read_wic
 from firth.text.tokenizers.offsets import Span, covering, offsets
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 Array = npt.NDArray[np.float32]
 TextPool = Literal["first", "last", "mean", "max"]  # one vector per text

@@ -20,8 +20,8 @@ from firth.models.precision import DTYPES, Precision, check_precision
 from firth.models.quantisation import Quantised
 from firth.progress import Progress, silent
 from firth.tasks.task import AnyTask
-from firth.text import Tokenizer
 from firth.text.chat_template import MARKER_TEMPLATE
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import log
 from firth.training.folder import RunFolder, appearing
 

@@ -19,12 +19,12 @@ from firth.progress import Progress, silent
 from firth.tasks.abilities.conditional_search import SearchedText, search
 from firth.tasks.abilities.unseen_words import warn_unseen
 from firth.tasks.task import Tables
-from firth.text import Tokenizer
 from firth.text.batches.captions import Captions
 from firth.text.batches.padding import Ints
 from firth.text.config import CaptionsConfig
 from firth.text.data.pairs import ended
 from firth.text.readers.images import Bytes
+from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.distributed import all_merged, mine
 
 _AT_ONCE = {"cpu": 64, "cuda": 512}  # images captioned together

@@ -16,8 +16,8 @@ from firth.errors import DataError
 from firth.inspection.inputs import MASK, Reading
 from firth.models import ConditionalDecoder, Network
 from firth.tasks.abilities.contextual_vectors import refuse_longer
-from firth.text import Tokenizer
 from firth.text.tokenizers.special_tokens import Ids
+from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 def one_reading(network: Network, tokenizer: Tokenizer, ids: Ids, forward: Callable[[Tensor, Tensor], Any]) -> Reading:
