@@ -30,7 +30,9 @@ settings.load_profile("firth")
 
 def pytest_configure(config: pytest.Config) -> None:
     """FIRTH_CACHE is a fresh folder, for this process and for those it starts, before a test module is imported: kernels look for
-    their cache on import. Workers do not share it: numba loses entries of its index if two processes write at once."""
+    their cache on import. Workers share that of the process that starts them: what one has compiled, the others read."""
+    if hasattr(config, "workerinput"):
+        return
     folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["FIRTH_CACHE"] = str(folder)

@@ -175,10 +175,11 @@ def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[W
         case PositionScheme() | nn.LayerNorm() | nn.RMSNorm():
             role = "positions" if isinstance(module, PositionScheme) else "norms"
             yield from ((parameter, [WeightGroup(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
-        case nn.Embedding():
-            yield module.weight, [WeightGroup(_role(model, module), tuple(module.weight.shape), 1)]
-        case nn.Linear() if known := _linear_role(model, module):
-            yield module.weight, [WeightGroup(known, tuple(module.weight.shape), 1)]
+        case nn.Embedding() | nn.Linear() if role := _role(model, module):
+            yield module.weight, [WeightGroup(role, tuple(module.weight.shape), 1)]
+        case Stack() if module.embedding_projection is not None:
+            weight = module.embedding_projection.weight
+            yield weight, [WeightGroup("projection of the embedding", tuple(weight.shape), 1)]
         case _:
             pass
 
@@ -198,18 +199,12 @@ def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
         yield weight, [WeightGroup("convolution" if weight.ndim == 4 else "patches", tuple(weight.shape), 1)]
 
 
-def _role(model: nn.Module, embedding: nn.Embedding) -> str:
-    if embedding is getattr(model, "embedding", None):
-        return "embedding"
-    return "embedding of the source" if embedding is getattr(model, "own_embedding", None) else "other embeddings"
-
-
-def _linear_role(model: nn.Module, linear: nn.Linear) -> str | None:
+def _role(model: nn.Module, module: nn.Embedding | nn.Linear) -> str | None:
     """The role of a matrix that belongs to no layer."""
-    if linear is getattr(model, "output", None):
-        return "output"
-    projects = any(isinstance(part, Stack) and part.embedding_projection is linear for part in model.modules())
-    return "projection of the embedding" if projects else None
+    for name, role in (("embedding", "embedding"), ("own_embedding", "embedding of the source"), ("output", "output")):
+        if module is getattr(model, name, None):
+            return role
+    return "other embeddings" if isinstance(module, nn.Embedding) else None
 
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[WeightGroup]]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 
-from firth.text.cache import cache_folder
+from firth.text.cache import cache_folder, locked
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -59,15 +59,13 @@ def _folder(sources: Path) -> Path:
 
 
 def compile_once(function: Any, signature: Any, compiling: Callable[[], None] | None) -> None:
-    """Compile `function` for this signature only. Calls `compiling` first if the result is not in the cache."""
+    """Compile `function` for this signature only. Calls `compiling` first if the result is not in the cache. One process
+    compiles while others wait for its result: numba changes the index of its cache without a lock."""
     if function.signatures:
         return
-    if compiling is not None and not _cached(function):
+    folder = _folder(Path(function.py_func.__code__.co_filename).parent)
+    if compiling is not None and not any(folder.glob(f"*/*.{function.py_func.__name__}-*.nbi")):
         compiling()
-    function.compile(signature)
+    with locked(folder / "lock"):
+        function.compile(signature)
     function.disable_compile()
-
-
-def _cached(function: Any) -> bool:
-    sources = Path(function.py_func.__code__.co_filename).parent
-    return any(_folder(sources).glob(f"*/*.{function.py_func.__name__}-*.nbi"))

@@ -17,12 +17,15 @@ def test_gpt3(firth: Firth) -> None:
     assert "175,181,291,520, without 2,371,584 in norms" in firth("describe", "gpt3").out
 
 
-def test_no_weights_are_drawn_to_be_counted(firth: Firth, char_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_weights_are_drawn_to_be_counted(
+    firth: Firth, char_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the meta device, drawing numbers takes two seconds: torch imports its compiler for it."""
     for draw in ("_no_grad_normal_", "_no_grad_uniform_"):
         monkeypatch.delattr(f"torch.nn.init.{draw}")
-    for what in ("gpt2", "docs-char-gru", char_run):
-        assert firth("describe", what).code == 0
+    (tmp_path / "my.txt").write_text("the list is empty.\n" * 9)
+    for what in (["gpt2"], ["docs-char-gru", f"--data.path={tmp_path / 'my.txt'}"], [char_run]):
+        assert firth("describe", *what).code == 0
 
 
 def test_a_run_and_its_recipe_have_as_many_parameters_as_the_model(firth: Firth, char_run: Path, transformer_run: Path) -> None:

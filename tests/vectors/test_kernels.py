@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 
 from firth.errors import ConfigError
 from firth.oracles import word2vec
+from firth.text import compilation
 from firth.vectors.config import VectorsConfig
 from firth.vectors.huffman import huffman
 from firth.vectors.kernels import Counts, hot_rows, kernel_for, output_rows, zeros
@@ -328,3 +331,25 @@ def test_the_output_matrix_of_a_tree_has_a_row_for_each_inner_node():
     config, right = VectorsConfig(dim=8, loss="hs"), np.zeros((3, 8), np.float32)
     with pytest.raises(ConfigError, match=r"expected .*\(2, 8\)"):
         kernel_for(config, np.array([3, 2, 1]), right, right)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_one_process_compiles_while_the_others_wait():
+    """numba changes the index of its cache without a lock."""
+    import fcntl
+
+    class Kernel:
+        signatures, py_func = (), staticmethod(find_repeats.py_func)
+
+        def compile(self, signature):
+            lock = compilation._folder(Path(hot_rows.__file__).parent) / "lock"
+            with lock.open() as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.signatures = (signature,)
+
+        def disable_compile(self):
+            self.signatures += ("no more",)
+
+    kernel = Kernel()
+    compilation.compile_once(kernel, "once", None)
+    assert kernel.signatures == ("once", "no more")
