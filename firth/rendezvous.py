@@ -1,4 +1,4 @@
-"""How the processes that torchrun started find each other, also after a failure.
+"""Rendezvous of the processes that torchrun started, also after a failure.
 
 torchrun keeps one store of keys and values for all attempts at a training. After a restart it still holds the addresses of
 processes that are gone, and whoever reads one of these connects to nobody. The count of restarts does not tell the attempts

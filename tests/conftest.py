@@ -1,4 +1,4 @@
-"""What every test may rely on: a cache of its own, and the shared data or a skip that says why.
+"""Fixtures for every test: a cache of its own, and the shared data or a skip that says why.
 
 Random numbers come from explicit generators (`seeded(0)`), never from a global seed.
 """

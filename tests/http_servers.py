@@ -81,7 +81,7 @@ class Served:
         return dict(self.models.facts()[model])
 
     def idle(self, model: str) -> bool:
-        """Whether the model has nothing to do, within ten seconds."""
+        """True if the model becomes idle within ten seconds."""
         for _ in range(500):
             facts = self.facts(model)
             if not facts["running"] and not facts["waiting"]:

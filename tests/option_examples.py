@@ -78,7 +78,7 @@ class Shelf:
 
     @property
     def labelled(self) -> Path:
-        """Of which no threshold gets everything right."""
+        """Labelled texts that no threshold classifies without an error."""
         wrong = [("a great film", "bad"), ("awful", "good")] * 4
         return write_reviews(self.folder / "labelled.tsv", SORTED + wrong)
 

@@ -44,7 +44,7 @@ def assignments(name: str) -> list[str]:
 
 
 def first_losses(name: str) -> list[float]:
-    """Of the first steps, in the current folder, where `prepare` has been."""
+    """The losses of the first steps, in the current folder, after `prepare`."""
     from firth.api.init_from_run import with_vocabulary
     from firth.api.training import start, with_facts
     from firth.progress import silent
@@ -58,7 +58,7 @@ def first_losses(name: str) -> list[float]:
 
 
 def prepare(folder: Path) -> None:
-    """What wiki8-mlm reads, and the runs that other recipes begin with."""
+    """Write the text of wiki8-mlm, and the runs from which other recipes start."""
     folder.mkdir(parents=True, exist_ok=True)
     with lzma.open(Path(os.environ["FIRTH_DATA"]) / "wiki8" / "wiki8.xz", "rt") as wiki8:
         (folder / "wiki8.txt").write_text(wiki8.read(FIRST_CHARACTERS), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What must also hold on a GPU. Run where there is one; the results of such runs are in LOG.md."""
+"""Tests that need a GPU; LOG.md has the results of such runs."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_compiled_transformer_has_the_same_losses(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, while it imports its compiler
 @pytest.mark.parametrize("kind", ["transformer", *VARIANTS])
 def test_a_transformer_is_compiled_as_one_graph(kind: str) -> None:
-    """Where a graph breaks, what crosses is written to memory; with a break in each layer that took a tenth of the time."""
+    """At a graph break, tensors are written to memory; a break in each layer took a tenth of the time."""
     torch._dynamo.reset()  # or the eighth compilation of the same function in a process is the last
     model = _model(kind).cuda()
     token_BT = torch.from_numpy(IDS[: 4 * 32].astype(np.int64)).view(4, 32).cuda()

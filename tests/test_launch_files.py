@@ -18,7 +18,7 @@ FILES = sorted(path.name for path in LAUNCH.iterdir())
 
 
 def firth_arguments(text: str) -> list[str]:
-    """What follows `-m firth train RECIPE`, with shell variables as they stand."""
+    """The arguments after `-m firth train RECIPE`, with shell variables unexpanded."""
     command = text[text.index("-m firth train") :].replace("\\\n", " ").splitlines()[0]
     return shlex.split(command.rstrip("& "))[3:]
 

@@ -92,7 +92,7 @@ def test_every_setting_of_a_table_is_on_the_page_once(table: str, config: type) 
 
 @pytest.mark.parametrize("table", ["data", "model", "objective"])
 def test_every_setting_of_every_kind_is_on_the_page_once(maker: ModuleType, table: str) -> None:
-    """What a base class defines is listed once, and so are the settings that choose the kind."""
+    """Settings of a base class are listed once, and so are the settings that choose the kind."""
     kinds = {"data": [task.Data for task in TASKS], "model": maker.MODELS, "objective": [task.Objective for task in TASKS]}
     classes = {base for kind in kinds[table] for base in inspect.getmro(kind) if dataclasses.is_dataclass(base)}
     names = [(config, field.name) for config in classes for field in dataclasses.fields(config)]

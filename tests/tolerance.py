@@ -1,4 +1,4 @@
-"""How far from the truth a result may be. Tolerances are derived, never tuned (style, point 12)."""
+"""Tolerances of numerical results. They are derived, never tuned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def assert_equal(given: Tensor, exact: Tensor, share: float = EXACT) -> None:
 
 
 def bound(plain: Tensor, exact: Tensor, roundings: float = 4) -> float:
-    """What a kernel in plain's precision may be off: twice what the plain reference is off, plus some roundings."""
+    """The largest allowed error of a kernel: twice that of the plain reference in the same precision, plus some roundings."""
     assert exact.dtype == torch.float64
     return 2 * _worst(plain, exact) + roundings * torch.finfo(plain.dtype).eps * _largest(exact)
 

@@ -44,7 +44,7 @@ def tour(
 
 
 def _firth() -> str:
-    """How to call firth: by name if it is on the PATH, otherwise by the path of this process."""
+    """The command that calls firth: its name if that is on the PATH, otherwise the path of this process."""
     return "firth" if shutil.which("firth") else os.path.relpath(sys.argv[0])
 
 

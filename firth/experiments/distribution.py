@@ -1,4 +1,4 @@
-"""What each of several processes holds and sends in a training step, counted before it starts (training.parallel).
+"""Memory and traffic of each process in a training step, counted before the training starts (training.parallel).
 
 N weights, W processes, b blocks of n weights each, r = N − b n weights outside the blocks, in float32 with AdamW:
 

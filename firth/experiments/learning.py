@@ -1,4 +1,4 @@
-"""How fast architectures of equal size learn the same text: loss against tokens, steps and seconds (S28).
+"""Learning curves of architectures of equal size on the same text: loss against tokens, steps and seconds (S28).
 
 The recipes are docs-char-rnn, -lstm, -gru, -mingru, -transformer, -linear, -gla and -based, with equally many parameters and the
 same number of steps.

@@ -1,4 +1,4 @@
-"""How far gradients reach: ‖∂loss_T / ∂h_t‖ against the distance T − t. Letters: L layers, T time, B batch, d width.
+"""Reach of gradients through time: ‖∂loss_T / ∂h_t‖ against the distance T − t. Letters: L layers, T time, B batch, d width.
 
 loss_T = −log p(x_T | x_<T) is the loss of the last token alone, so a gradient at t has travelled the whole distance. h_t is
 everything a recurrent model knows after token t: h of every layer, and c of an LSTM. A Transformer has no such bottleneck; its

@@ -1,4 +1,4 @@
-"""Which matrices of a network LoRA adapts, by their role; what is then trained, and what merging gives.
+"""LoRA adapters: the matrices of a network that they adapt, by role; training and merging them.
 
 A network is adapted in place: a Linear becomes a LoraLinear, whose `weight` and `bias` keep their names, so that weights load and
 save as before and the adapters stand beside them as `….lora.query.a` and `….lora.query.b`.
@@ -153,7 +153,7 @@ def base_weights(network: nn.Module) -> dict[str, Tensor]:
 
 
 def facts(network: nn.Module) -> str:
-    """Which rows of which matrix each adapter corrects, and by which factor: JSON, "" if nothing is adapted."""
+    """The rows of the matrix that each adapter corrects, and its factor, as JSON; "" if nothing is adapted."""
     rows_of = {path: {role: list(part.rows) for role, part in one.parts()} for path, one in adapted(network).items()}
     return json.dumps(rows_of) if rows_of else ""
 

@@ -1,4 +1,4 @@
-"""Which matrices of a network are quantised for decoding, and how many bytes that leaves.
+"""Quantise the matrices of a network for decoding, and count the bytes that remain.
 
 Quantised are the projections of attention, the feed-forward layers, the matrices of recurrent layers, and the output layer over
 the vocabulary. That one is in int8 even if the others are in int4, where it loses more than they do. Embeddings, norms and biases

@@ -52,7 +52,7 @@ def rotate(x_D: Array, t: int, base: float = 10_000.0) -> Array:
 
 
 class Position(NamedTuple):
-    """How a position acts inside attention. The distance is k − q."""
+    """The effect of a position scheme inside attention. The distance is k − q."""
 
     turn: Callable[[Array, int], Array] = lambda x_D, t: x_D  # applied to q and k at their positions
     bias: Callable[[int, int], float] = lambda h, distance: 0.0  # added to the score of head h

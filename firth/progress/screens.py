@@ -1,4 +1,4 @@
-"""Where progress is shown: bars in a terminal, bars below the cell of a notebook, or a plain line every few seconds."""
+"""Displays of progress: bars in a terminal, bars below the cell of a notebook, or a plain line every few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a search finds the document that belongs to a query.
+"""Recall of a search: the share of queries whose document it finds.
 
     recall@k = share of the relevant documents among the first k        MRR = mean of 1 / rank of the first relevant document
 

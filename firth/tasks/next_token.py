@@ -210,7 +210,7 @@ class LanguageModelRun(Run[LanguageModel]):
         return predictions(of_text(self.network, ids), ids[1:], self.tokenizer.token, top)
 
     def flow(self, text: str) -> Flow:
-        """How much of the gradient of the loss of the last token of `text` reaches each earlier token; `.figure()`."""
+        """The share of the gradient of the last token's loss that reaches each earlier token of `text`; `.figure()`."""
         if self.quantised is not None:
             raise ConfigError("flow needs gradients, and quantised weights have none. Load the run without quantise.")
         ids = self._ids_after_start(text)

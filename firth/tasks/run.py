@@ -158,10 +158,9 @@ class Run(ABC, Generic[N]):
         return vectors
 
     def senses(self, word: str, sentences: Sequence[str], *, layer: int = -1) -> Senses:
-        """How similar the contextual vectors of a `word` are across `sentences`, beside its static vector; `.figure()`,
-        `.text()`.
+        """Cosines between the contextual vectors of a `word` in `sentences`, and with its static vector; `.figure()`, `.text()`.
 
-        In a sentence that contains the word several times the first occurrence counts; "word#2" means the second."""
+        If a sentence contains the word several times, the first occurrence counts; "word#2" means the second."""
         return contextual_vectors.compare(self._encoder(), word, sentences, layer)
 
     @shows_progress

@@ -190,7 +190,8 @@ class CallReader:
         return "", kept
 
     def _certain(self) -> int:
-        """How much of the held text is certainly text: neither the beginning of an opening nor white space before one."""
+        """The length of the held text that cannot begin a tool call: it has no partial marker at its end, and no space before
+        one."""
         if not self._format.begin_marker and self._said:
             return len(self._held)
         begin_markers = (self._format.begin_marker,) if self._format.begin_marker else self._format.also

@@ -1,9 +1,9 @@
-"""How the processes of a training share its work: "ddp", every process holds all weights and sums the gradients of its rows with
-the others' (DistributedDataParallel); "fsdp", each also keeps only its part of weights, gradients and optimiser state, and
-gathers a block's weights while it computes with them (fully_shard).
+"""Training in several processes. "ddp": every process holds all weights and sums its gradients with those of the others
+(DistributedDataParallel). "fsdp": each process keeps only its part of weights, gradients and optimiser state, and gathers a
+block's weights while it computes with them (fully_shard).
 
-Both average gradients over the processes, while a loss here is a sum of shares (see feed.py); so each share is multiplied by the
-number of processes, which the average takes back.
+Both average gradients over the processes, but a loss here is a sum of shares (see feed.py). So each share is multiplied by the
+number of processes.
 """
 
 from __future__ import annotations

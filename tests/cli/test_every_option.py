@@ -42,7 +42,7 @@ OPTIONS = {
 
 
 class Seen(NamedTuple):
-    """What a call left behind: the same for the same arguments."""
+    """The outcome of a call: the same for the same arguments."""
 
     code: int
     out: str

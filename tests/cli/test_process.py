@@ -1,4 +1,4 @@
-"""What only a real process shows: exit codes, the two streams, a pipe that closes, and what is imported."""
+"""Behaviour that only a real process shows: exit codes, the two streams, a pipe that closes, and imports."""
 
 from __future__ import annotations
 

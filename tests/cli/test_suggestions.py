@@ -1,4 +1,4 @@
-"""What firth answers to a verb or a setting that it does not have, and to a call for help."""
+"""Suggestions for an unknown verb or setting, and calls for help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs print, and where."""
+"""Output of the verbs, on stdout and stderr."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Endless:
 
 @dataclass(frozen=True)
 class Reread:
-    """What a state would be without a memory of what was read: the source, and all tokens so far."""
+    """A state without a cache: it holds the source and all tokens so far, and reads them again."""
 
     source_BS: Tensor
     length_B: Tensor

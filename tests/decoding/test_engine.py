@@ -1,4 +1,4 @@
-"""What the engine answers is what a model answers that has the text for itself."""
+"""The engine's answers equal those of a model that generates each text alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 def answers(engine: Engine, jobs: list[Job], seed: int) -> list[list[int]]:
-    """Of jobs that come at random times, among others that leave early."""
+    """The answers to jobs that arrive at random times, beside others that leave early."""
     draw = random.Random(seed)
     heard: list[Heard] = []
     left = list(jobs)

@@ -1,4 +1,4 @@
-"""How the engine shares its time and memory: turns, prefixes, cancellation, failures, full queues, shutting down."""
+"""Sharing of the engine's time and memory: turns, prefixes, cancellation, failures, full queues, shutting down."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_same_prompt_is_read_once() -> None:
 
 
 def test_rests_of_prompts_are_read_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows a beginning that is known, at different places of the texts."""
+    """The rests follow a known prefix, at different positions of their texts."""
     model = random_model("transformer, rotary", VOCAB)
     begin = [1, 2, 3, 4, 5, 6]
     jobs = [job([*begin[:length], 9 + n, 8], 5) for n, length in enumerate((6, 4, 5, 6))]

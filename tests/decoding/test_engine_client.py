@@ -170,7 +170,7 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[EngineDoor, Any, list[Any]]]:
-    """What an engine's process does, in a thread: its door, the pipe of its owner, and its engine."""
+    """An engine's process, run in a thread: its door, the pipe of its owner, and its engine."""
     found: list[Any] = []
 
     class Kept(Engine):
@@ -229,7 +229,7 @@ def test_a_client_that_reads_nothing_does_not_hold_up_the_others(process: tuple[
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs Unix-domain sockets")
 def test_a_closed_engine_is_kept_by_no_thread(process: tuple[EngineDoor, Any, list[Any]]) -> None:
-    """Of shared memory on a GPU, its owner wants to know that nobody uses it any more."""
+    """The owner of shared GPU memory must learn that nobody uses it any more."""
     door, owner, (engine,) = process
     client = EngineConnection(door)
     client.start()

@@ -69,7 +69,7 @@ def warm(model: LanguageModel) -> None:
 
 
 def free_memory_held() -> list[Tensor]:
-    """What was given back is given to others, who notice when it is written to."""
+    """Allocate the memory that was given back, so that a write to it is noticed."""
     gc.collect()
     torch.cuda.empty_cache()
     return [torch.full((1 << 22,), 7.0, device="cuda") for _ in range(256)]

@@ -1,4 +1,4 @@
-"""How well tasks are done by number of examples, and the best that can be done: known answers, and loops as oracles."""
+"""Performance by number of examples, and the best possible: known answers, and loops as oracles."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SOURCE_V, VOCAB, END = 11, 9, 0
 
 
 def pairs_of(lengths: list[tuple[int, int]]) -> Pairs:
-    """Of these lengths, <eos> included on both sides."""
+    """Pairs of these lengths, <eos> included on both sides."""
     generator = np.random.default_rng(0)
 
     def sentence(length: int, vocab: int) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:

@@ -83,7 +83,7 @@ def test_strictly_only_b_begins_a_span(
 
 
 def test_a_known_answer() -> None:
-    """Of two spans one is found whole, and half of the other: 1 of 2 right, 1 of 2 found; 3 of 4 words."""
+    """One of two spans is predicted whole, the other only half: precision 1 of 2, recall 1 of 2; 3 of 4 words are correct."""
     true, said = [["B-PER", "I-PER", "O"], ["B-LOC"]], [["B-PER", "O", "O"], ["B-LOC"]]
     found = measured(sure(said, BIO), tagged(true, BIO), BIO)
     assert (found.precision, found.recall, found.f1, found.f1_strict) == (0.5, 0.5, 0.5, 0.5)

@@ -61,7 +61,7 @@ def test_the_command_line_of_sacrebleu_gives_the_same_figures_and_signatures(tmp
 
 
 def bleu_by_hand(said: list[str], right: list[str]) -> float:
-    """Of tokens between spaces, not smoothed."""
+    """BLEU of tokens between spaces, not smoothed."""
     pairs = [(a.split(), b.split()) for a, b in zip(said, right, strict=True)]
     log_precisions = 0.0
     for n in range(1, 5):

@@ -1,4 +1,4 @@
-"""What the tests of this folder counted, as a short report at their end, for docs/robustness.md."""
+"""A short report of the counts of this folder's tests, for docs/robustness.md."""
 
 from __future__ import annotations
 

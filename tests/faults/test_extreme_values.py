@@ -108,7 +108,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _given(config: DecodingConfig) -> dict[str, Any]:
-    """What applies to sampling, or to beam search."""
+    """The settings that apply to sampling, or to beam search."""
     sampling = ("temperature", "top_k", "top_p", "min_p", "seed")
     named = ("beam", "penalty", "beam_groups", "diversity") if config.beam > 1 else sampling
     return {name: getattr(config, name) for name in (*named, "repetition_penalty")}

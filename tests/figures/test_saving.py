@@ -1,4 +1,4 @@
-"""What a figure is saved as: the suffix decides, and nothing else is written."""
+"""The suffix decides the format of a saved figure, and nothing else is written."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_words_are_made_of_pieces_rows_averaged_and_columns_summed(bpe_run: Path
 
 
 def blocks(count: int, side: int) -> list[list[int]]:
-    """Which tokens are put together."""
+    """The ranges of tokens that are averaged."""
     side = min(side, count)
     return [[t for t in range(count) if t * side // count == r] for r in range(side)]
 

@@ -99,7 +99,7 @@ def test_padding_and_the_other_rows_change_nothing(name: str) -> None:
 
 
 def read_by_itself(model: Network, token_BT: Tensor, length_B: Tensor) -> Tensor:
-    """What the parts that stand above read."""
+    """The final hidden states, with the encoder or the layers called directly."""
     if isinstance(model, TransformerDecoder):
         with outputs([model.encoder.norm]) as x:
             model.encode(token_BT, length_B)

@@ -1,4 +1,4 @@
-"""What layers cost: counts that are those of the matrices, and exponents that are found again."""
+"""Costs of layers: operation counts follow from the matrices, and fits recover known exponents."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_sizes_grow_until_the_exponent_has_settled_or_a_call_takes_too_long(monk
 
 
 def test_linear_attention_works_on_each_number_of_its_state_for_each_token() -> None:
-    """Of four heads of width 2: q·S as torch counts it, and k vᵀ and g S, which are as many."""
+    """For four heads of width 2: q·S as torch counts it, and k vᵀ and g S, which cost as much."""
     x_1HTD = torch.zeros(1, 4, 6, 2)
     with FlopCounterMode(display=False) as counter:
         linear_attend(x_1HTD, x_1HTD, x_1HTD, features=IDENTITY, normalized=False, form="recurrent")

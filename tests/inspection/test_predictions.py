@@ -1,4 +1,4 @@
-"""What a model expects at each position: against a plain softmax of its logits, read token by token, and against `score`."""
+"""Predictions at each position, compared with a plain softmax of the logits, read token by token, and with `score`."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Case:
         return folder
 
     def is_computed(self, name: str) -> bool:
-        """Whether the tensor holds positions that nobody trains."""
+        """True for a tensor of fixed positions."""
         return self.name in ("Marian", "Pegasus") and "embed_positions" in name
 
 
@@ -310,7 +310,7 @@ class Finding:
 
 
 def compared(case: Case, folder: Path, change: str) -> Finding:
-    """What both make of a folder."""
+    """The output of both libraries for a folder."""
     try:
         found = our_outputs(firth.load(folder, "cpu"))
     except FirthError as error:

@@ -80,7 +80,7 @@ def shapes(depth: int, width: int, hidden: int, *, tied: bool) -> dict[str, tupl
 
 
 def test_tensors_get_the_types_that_llama_quantize_gives_them() -> None:
-    """What `llama-quantize model.gguf Q4_K_M` prints for a LLaMA model of 16 layers; and rows that are no multiple of 256."""
+    """The types that `llama-quantize model.gguf Q4_K_M` prints for a LLaMA model of 16 layers, and rows not divisible by 256."""
     types = tensor_types(shapes(16, 512, 1024, tied=False), "q4_k_m", 16)
     assert (types["output.weight"], types["token_embd.weight"], types["blk.3.attn_norm.weight"]) == ("Q6_K", "Q4_K", "F32")
     assert {types[f"blk.{n}.attn_q.weight"] for n in range(16)} == {"Q4_K"}

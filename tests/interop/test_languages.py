@@ -60,7 +60,7 @@ def change(path: Path, **more: Any) -> None:
 
 
 def theirs(folder: Path, layout: str, source: str, target: str, **options: Any) -> list[tuple[str, float]]:
-    """What `transformers` writes, and its score, with the tokens that its tokenizers of these models put there."""
+    """The translation and score of `transformers`, with the tokens that its tokenizers of these models add."""
     model, tokenizer = opened(folder), multilingual(source, layout)
     token, found = tokenizer.token_to_id(target), []
     begin = {"decoder_start_token_id": token} if layout == "last, starts" else {"forced_bos_token_id": token}

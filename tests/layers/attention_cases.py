@@ -72,7 +72,7 @@ def rules() -> dict[str, Rule]:
 
 
 class ScoreCase(NamedTuple):
-    """What a score has as parameters, how firth and the oracle are given them, and how wide q and k are."""
+    """The parameters of a score as firth and as the oracle take them, and the widths of q and k."""
 
     shapes: Callable[[int], dict[str, tuple[int, ...]]]  # of G
     mine: Callable[[Parameters], score.Score]
@@ -225,7 +225,7 @@ class Case:
 
 
 def pull(o: Tensor) -> Tensor:
-    """What the output is multiplied by to make a loss that every output moves differently."""
+    """Factors of the output that give a loss with a different gradient for every element."""
     return torch.randn(o.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(o.dtype)
 
 

@@ -415,7 +415,7 @@ def test_lengths_may_be_a_list() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_lengths_that_change_in_place_are_seen_by_the_next_call(kernel: Any) -> None:
-    """What is computed from a mask is kept for the next layer, so it must not outlive a change."""
+    """Results computed from a mask are cached for the next layer, so a change of the mask must discard them."""
     q, k, v = qkv(4, 4, 2)
     length = torch.tensor([4, 2, 3])
     rule = mask.CAUSAL & mask.lengths(length)

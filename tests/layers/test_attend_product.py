@@ -42,7 +42,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def product() -> Iterator[Any]:
-    """Of the sharings of heads, `make test` takes two with each score and position: 2, and in turns all or none."""
+    """For each score and position, `make test` takes two ways of sharing heads: 2, and in turns all or none."""
     for (m, score), (n, where), G in itertools.product(enumerate(SCORES), enumerate(POSITIONS), SHARINGS):
         quick = (2, SHARINGS[0 if (m + n) % 2 else -1])
         yield pytest.param(score, where, G, marks=[] if G in quick else [pytest.mark.long])

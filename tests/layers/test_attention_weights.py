@@ -21,7 +21,7 @@ from firth.layers.position import ALiBi, BucketBias, shaw
 
 
 class Largest(TorchDispatchMode):
-    """How many elements the largest tensor has that any operation makes. A view is no new tensor, however it is expanded."""
+    """Size of the largest tensor that any operation creates. A view is not a new tensor, even if it is expanded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ def test_chunked_holds_no_matrix_of_the_sequence_forward_or_backward(kind: str, 
 
 
 def test_chunked_keeps_nothing_of_a_chunk_for_the_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What autograd saves grows with Q + K, not with Q·K."""
+    """The memory that autograd saves grows with Q + K, not with Q·K."""
     monkeypatch.setattr(chunked, "ELEMENTS", 1 << 12)
     kept: list[int] = []
     for length in (64, 128, 256):

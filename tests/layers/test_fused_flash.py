@@ -228,7 +228,7 @@ def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
 
 
 def largest_term(given: Setting) -> float:
-    """What |do · v + dw| can be at most."""
+    """An upper bound of |do · v + dw|."""
     return float(given.pull_o.abs().sum(-1).max() * given.leaves["v"].abs().max() + given.pull_w.abs().max())
 
 

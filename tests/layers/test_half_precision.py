@@ -19,7 +19,7 @@ KINDS = {1: nn.RNN, 2: nn.LSTM, 3: nn.GRU}
 
 
 class StandIn:
-    """What cuDNN does, on float16 numbers in float32 arithmetic; its buffers must have widths that are multiples of 8."""
+    """A stand-in for cuDNN: float16 numbers in float32 arithmetic, in buffers whose widths are multiples of 8."""
 
     def flatten(self, weights: list[Tensor], *options: Any) -> Tensor:
         return torch.zeros(1)

@@ -215,7 +215,7 @@ def test_runs_of_keys_that_know_no_rows_are_kept_for_the_next_call() -> None:
 
 @pytest.mark.parametrize("make", [mask.lengths, mask.prefix])
 def test_lengths_that_are_written_over_have_new_runs(make: Callable[[Tensor], mask.Mask]) -> None:
-    """What is kept for the next call is kept only as long as it is true."""
+    """A cached result is discarded as soon as it is no longer valid."""
     length_B = torch.tensor([1, 3])
     rules = [make(length_B), make(length_B) & mask.window(4), make(length_B) | mask.STRICTLY_CAUSAL]
     for start in (0, 1, [0, 1]):

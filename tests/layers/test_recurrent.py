@@ -449,7 +449,7 @@ def test_dropping_weights_leaves_the_layer_and_its_names_as_they_were(kind: str)
 
 
 def test_copies_lie_where_their_places_lie_and_gradients_pass() -> None:
-    """What keeps cuDNN content, on memory that stands in for cuDNN's: in an order of its own, with a gap in it."""
+    """The layout that cuDNN expects, on memory that stands in for cuDNN's: in an order of its own, with a gap in it."""
     memory = torch.randn(40, generator=seeded(1), dtype=torch.float64)
     places = [memory[12:24].view(3, 4), memory[0:9].view(3, 3), memory[30:33]]
     tensors = [torch.randn(place.shape, generator=seeded(2), dtype=torch.float64).requires_grad_() for place in places]

@@ -24,7 +24,7 @@ def joined(*pieces: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def held(state: KeyValue) -> tuple[Tensor, Tensor]:
-    """What a state holds, seen by extending it with nothing."""
+    """The contents of a state, read by extending it with nothing."""
     k, v, _ = state.extend(torch.empty(B, G, 0, D), torch.empty(B, G, 0, E))
     return k, v
 

@@ -330,7 +330,7 @@ def next_token_loss(model: TransformerLM, token_BT: Tensor) -> Tensor:
 
 
 def unheard(name: str, parameter: Tensor, config: TransformerConfig) -> Tensor:
-    """Where a parameter rightly has no gradient: what a reading of T − 1 tokens that looks back never meets."""
+    """Places where a parameter rightly has no gradient, because a causal model of T − 1 tokens never uses them."""
     none = torch.zeros_like(parameter, dtype=torch.bool)
     length = T - 1
     nearest, farthest = int(config.attention.mask == "strictly_causal"), min(length, config.attention.span or length) - 1

@@ -326,7 +326,7 @@ def test_linear_attention_adds_four_flops_for_each_number_of_its_state() -> None
 
 
 def test_an_encoder_keeps_nothing_of_what_it_has_read() -> None:
-    """Of an encoder–decoder, what the decoder keeps: its own keys and values, and those of the source."""
+    """The cache of an encoder–decoder is the decoder's: its own keys and values, and those of the source."""
     config = TransformerSeq2SeqConfig(kind="transformer", width=32, depth=2, heads=4, context=16)
     assert count(seq2seq(config, VOCAB, VOCAB)).state_per_token == 2 * (2 * 32 + 2 * 32) * 4
     search = RecurrentSeq2SeqConfig(kind="gru", attention="additive", width=16)

@@ -1,4 +1,4 @@
-"""What keeps a recurrent language model from learning its text by heart: each mask recomputed by hand, from the same draws."""
+"""Regularisation of recurrent language models: each mask is recomputed by hand, from the same draws."""
 
 from __future__ import annotations
 

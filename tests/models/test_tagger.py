@@ -42,7 +42,7 @@ def made(name: str) -> Tagger:
 
 
 def logits(model: Tagger, sentences: list[list[str]], padding: int = 0) -> list[torch.Tensor]:
-    """Of the words that are there; `padding` stands where no token is."""
+    """Logits of the real words; `padding` fills the places without a token."""
     batch = encode_words(sentences, TOKENIZER).batch(np.arange(len(sentences)), spelled=model.spelling is not None)
     token_BT = torch.from_numpy(batch.token_BT)
     token_BT[torch.arange(token_BT.shape[1]) >= torch.from_numpy(batch.length_B)[:, None]] = padding

@@ -61,7 +61,7 @@ def tables(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def asked(kind: str, model: Any) -> Any:
-    """What a run of this kind says of one input."""
+    """The output of a run of this kind for one input."""
     match kind:
         case "next-token":
             return [model.generate("the list", tokens=12, temperature=0), model.score(["the list is empty."])[0].log_probability]

@@ -1,4 +1,4 @@
-"""What Python shows of long work: bars by default, none if asked, and never two displays at once."""
+"""Progress in Python: bars by default, none on request, and never two displays at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe computes, as plain data: its initial weights, first losses, logits and texts.
+"""The results of a recipe as plain data: initial weights, first losses, logits and texts.
 
 Weights are drawn here rather than by firth: from the name of the parameter, with integer arithmetic, so that every processor has
 the same ones whatever order a network makes them in. The networks compute in float64.
@@ -101,7 +101,7 @@ def fingerprint(network: nn.Module) -> list[float]:
 
 
 def says(run: Run[Any]) -> Numbers:
-    """What a run of this task answers, before it is trained further."""
+    """The outputs of a run of this task, before it is trained further."""
     match run.task.name:
         case "next-token" | "conversation" | "in-context":
             return _language(run)
@@ -174,7 +174,7 @@ def _caption(run: Run[Any]) -> Numbers:
 
 
 def summary(x: Tensor) -> list[float]:
-    """Of N numbers: Σ ±x / √N with signs by turns, √(Σ x² / N), and three of them. All are of one size."""
+    """A summary of N numbers: Σ ±x / √N with alternating signs, √(Σ x² / N), and three of them, all of the same order."""
     flat = x.double().flatten()
     turns = torch.ones_like(flat)
     turns[1::2] = -1

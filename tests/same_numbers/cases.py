@@ -225,7 +225,7 @@ def recipes(files: Files) -> dict[str, Table]:
 
 
 class Files:
-    """What the recipes read, in a folder."""
+    """Input files of the recipes, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.pairs = str(write_pairs(folder / "pairs.tsv", pairs_of()[:24]))

@@ -1,4 +1,4 @@
-"""What is decoded with each setting, by each way that firth has to decode; and the fast paths, in the precision they are for."""
+"""Texts decoded with each setting by each way of decoding, and by the fast paths in the precision that they are for."""
 
 from __future__ import annotations
 

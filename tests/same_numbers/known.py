@@ -30,7 +30,7 @@ def known() -> dict[str, Numbers]:
 
 
 def cases(folder: Path) -> dict[str, Compute]:
-    """What computes the numbers of each case from the seed of its weights, and the noise in them."""
+    """For each case, a function that computes its numbers from the seed of its weights and the noise in them."""
     files, found = Files(folder), {}
     tasks: set[str] = set()
     for name, table in recipes(files).items():
@@ -44,7 +44,7 @@ def _compute(table: dict[str, Any], evaluated: bool) -> Compute:
 
 
 def differences(given: Any, expected: Any, share: float = ROUNDED, at: str = "") -> Iterator[str]:
-    """Where two results differ: at all in texts and counts, and by more than `share` of the largest number of a list."""
+    """The places where two results differ: texts and counts at all, lists by more than `share` of their largest number."""
     if isinstance(expected, dict):
         if given.keys() != expected.keys():
             yield f"{at}: {sorted(given.keys() ^ expected.keys())} in only one of them"

@@ -173,7 +173,7 @@ class Watched:
         return found
 
     def python(self, name: str | None = None) -> str:
-        """What the button copies, of the figure `name` or the first there is."""
+        """The code that the button copies, for the figure `name` or the first one."""
         place = self.page.locator(f"[data-figure='{name}']") if name else self.page
         place.locator("[data-testid=copy-python]").first.click()
         code: str = self.page.evaluate("navigator.clipboard.readText()")

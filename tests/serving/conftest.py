@@ -83,7 +83,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def window(chromium: Any) -> Any:
-    """What the pages of all tests share: the cache, which holds Plotly, and the clipboard."""
+    """Context of the pages of all tests: they share the cache, which holds Plotly, and the clipboard."""
     return _window(chromium)
 
 

@@ -36,7 +36,7 @@ def axe() -> str:
 
 
 def _violations(page: Watched, axe: str) -> list[str]:
-    """What axe finds hard to read: the element, and what it says about it. Plotly's own labels included."""
+    """Violations that axe reports: each element and the reason. Plotly's own labels are included."""
     page.page.evaluate(f"() => {{ {axe} }}")
     script = "() => axe.run(document, { runOnly: ['color-contrast', 'label', 'button-name', 'image-alt', 'link-name'] })"
     found: dict[str, Any] = page.page.evaluate(script)

@@ -1,4 +1,4 @@
-"""What the hand does in the lab, in a browser: pointing at tokens, Enter and Go, Back, a phone, the dark."""
+"""Gestures in the lab, in a browser: pointing at tokens, Enter and Go, Back, a phone, dark mode."""
 
 from __future__ import annotations
 

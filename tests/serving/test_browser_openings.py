@@ -1,4 +1,4 @@
-"""How rooms open: what to notice, examples that suit the run, and runs listed by family."""
+"""Opening a room: its notice, examples that suit the run, and runs listed by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client may send, and how slowly, before the application hears of it: at each limit, and one byte beyond it."""
+"""Limits on the size and speed of a client's request before it reaches the application: at each limit, and one byte beyond."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_client_that_sends_on_still_reads_why_it_is_refused(port: int) -> None
 
 
 def drip(port: int, begin: bytes, piece: Callable[[int], bytes], pause: float = 0.05) -> bytes:
-    """What the server says to a client that sends a little now and then, until it says something."""
+    """The server's answer to a client that sends a few bytes now and then."""
     with connect(port) as client:
         client.sendall(begin)
         for n in range(400):

@@ -1,4 +1,4 @@
-"""What is on the library, and who has it."""
+"""The runs and vectors of the library, and who is using them."""
 
 from __future__ import annotations
 

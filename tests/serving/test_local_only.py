@@ -1,4 +1,4 @@
-"""Who may talk to the lab."""
+"""Requests that the lab accepts, by host and origin."""
 
 from __future__ import annotations
 

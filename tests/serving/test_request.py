@@ -1,4 +1,4 @@
-"""What the page asks for, field by field."""
+"""Requests of the page, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run offers, by its recipe."""
+"""Facts about a run, from its recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs can do: each ability has its verb, route, room and method, and each run says which abilities it has."""
+"""Abilities of runs: each has its verb, route, room and method, and each run lists the abilities it has."""
 
 from __future__ import annotations
 

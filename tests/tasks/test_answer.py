@@ -35,7 +35,7 @@ def test_it_learns_who_lives_where(run: Path) -> None:
 
 
 def test_a_text_of_several_windows_is_read(run: Path) -> None:
-    """What it says there is no matter of this test: it has learned from one window alone. The place is that in the whole text."""
+    """The answer itself does not matter, because the run has learned from one window alone. Its place is that in the text."""
     model, far = load(run), "Emil lives in Oslo . Carl lives in Bern . " * 8 + "Dora lives in New York ."
     found = model.answer("Where does Dora live ?", far)
     assert far[found.start : found.start + len(found.text)] == found.text

@@ -193,7 +193,7 @@ def test_a_word_does_not_end_inside_a_letter() -> None:
 
 @pytest.mark.parametrize("run", ["char_run", "bpe_run"])
 def test_as_many_words_are_proposed_as_are_asked_for(run: str, request: pytest.FixtureRequest) -> None:
-    """What follows a word does not make another proposal of it."""
+    """The token after a word does not make a second proposal of the same word."""
     model = load(request.getfixturevalue(run))
     fillers = [c.filler for c in model.complete("the list is empty.\nthe __ is empty.", proposals=6)]
     assert len(fillers) == len(set(fillers)) == 6

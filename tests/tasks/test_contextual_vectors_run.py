@@ -32,7 +32,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
 
 
 def hidden(model: Run[Any], text: str) -> np.ndarray[Any, Any]:
-    """Of a language model that reads this text alone."""
+    """Hidden states of a language model that reads this text alone."""
     with torch.no_grad():
         x_Td: np.ndarray[Any, Any] = model.network.hidden(torch.from_numpy(model.ids(text)).unsqueeze(0))[0][0].numpy()
     return x_Td
@@ -181,7 +181,7 @@ def test_senses_are_cosines_of_the_words_own_vectors(bpe_run: Path) -> None:
 
 @pytest.mark.parametrize("run", ["char_run", "word_run"])
 def test_the_static_vector_is_the_same_everywhere(run: str, request: pytest.FixtureRequest) -> None:
-    """Of words, too, though white space alone would leave the full stop at the word."""
+    """The same holds for words, although splitting at white space alone would leave the full stop attached."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the full stop by itself was never seen
         found = load(request.getfixturevalue(run)).senses("list", ["the list.", "a list is empty", "in the list"], layer=-1)

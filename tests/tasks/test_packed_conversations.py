@@ -26,7 +26,7 @@ V, CONTEXT = 23, 40
 
 
 def conversations(count: int = 60) -> EncodedConversations:
-    """Of 5 to 30 tokens, with two answers each."""
+    """Conversations of 5 to 30 tokens, with two answers each."""
     random, made = np.random.default_rng(0), []
     for _ in range(count):
         length = int(random.integers(6, 31))

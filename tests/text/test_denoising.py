@@ -217,7 +217,7 @@ def test_moving_text_loses_nothing(token_T: list[int], permute: bool, seed: int)
 
 
 def test_the_shares_hold_for_each_place_of_a_window() -> None:
-    """Which tokens are deleted is drawn anew for each window: a place is chosen with probability share."""
+    """The deleted tokens are drawn anew for each window: each place is chosen with probability `share`."""
     windows, T = 4000, 20
     text = " ".join(f"w{n}" for n in range(T))
     for noise, share in ((Noise(delete=0.3, infill=0, permute=False), 0.3), (Noise(mask=0.15, infill=0, permute=False), 0.15)):
@@ -232,7 +232,7 @@ def test_the_shares_hold_for_each_place_of_a_window() -> None:
 
 
 def test_infilling_spans_have_poisson_lengths() -> None:
-    """Of the first twenty spans of each window; the one that is shortened comes later."""
+    """The first twenty spans of each window count; the one that is shortened comes later."""
     windows = 1000
     denoising = Denoising(TOKENIZER, 512, Noise())
     length_BN, spans_B = denoising._span_lengths(154, np.arange(windows, dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""Where tokens stand: one span for each token that the tokenizer gives, and together they are the text."""
+"""Offsets of tokens: one span for each token of the tokenizer, and together they cover the text."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def mixture(count: int, seed: int = 0) -> Lengths:
 
 
 def rows_of(batch: PairBatch, pairs: Pairs) -> list[int]:
-    """Which pairs of `numbered` are in a batch; all but those with nothing but <eos> say it."""
+    """The numbers of the pairs of `numbered` in a batch, read from their first token."""
     return [int(row[0]) - 2 for row in batch.source_BS]
 
 

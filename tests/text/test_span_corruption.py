@@ -67,7 +67,7 @@ def test_as_many_tokens_and_spans_as_published(tokens: int, share: float, length
 
 
 def lengths(token_T: list[int]) -> list[int]:
-    """Of the spans of a target."""
+    """Lengths of the spans of a target."""
     starts = [place for place, token in enumerate(token_T) if token >= VOCAB]
     return (np.diff(starts) - 1).tolist()
 

@@ -22,7 +22,7 @@ def stories(count: int = 300) -> Iterator[list[StoryQuestion]]:
 
 
 def names_of(words: StoryWords) -> set[str]:
-    """Of people and towns."""
+    """Names of people and towns."""
     return {*words.women, *words.men, *words.slots["town"]}
 
 

@@ -1,4 +1,4 @@
-"""Where words begin, looked up for many tokens at once, is where reading them one by one finds it."""
+"""Beginnings of words, looked up for many tokens at once, equal those found one by one."""
 
 from __future__ import annotations
 

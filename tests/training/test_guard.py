@@ -1,4 +1,4 @@
-"""What stands between a gradient and the weights, in the form for a device that is not waited for. Here on a CPU, whose fused
+"""The guard between gradients and weights, in its asynchronous form. Here on a CPU, whose fused
 optimisers read the same two numbers; tests/test_gpu.py has it on a GPU."""
 
 from __future__ import annotations

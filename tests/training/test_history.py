@@ -1,4 +1,4 @@
-"""What a run records about the programs, the machine and the command that trained it."""
+"""A run's record of the programs, the machine and the command that trained it."""
 
 from __future__ import annotations
 

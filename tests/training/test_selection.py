@@ -1,4 +1,4 @@
-"""Which weights a run keeps: those of the lowest loss, or of the highest metric that training.select names."""
+"""A run keeps the weights with the lowest loss, or with the best metric that training.select names."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_lines_are_spread_over_the_text_and_never_twice() -> None:
 
 
 def near_by_hand(sentences: list[str], word: str, window: int) -> tuple[dict[str, int], int]:
-    """How many places near `word` each word has, and how many places that are."""
+    """The number of places near `word` where each word occurs, and the number of all such places."""
     counts: dict[str, int] = {}
     for sentence in sentences:
         words = sentence.split()

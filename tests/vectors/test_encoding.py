@@ -35,7 +35,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def slowly(text: str, min_count: int) -> list[list[str]]:
-    """What `encoded` promises, word by word."""
+    """The result that `encoded` promises, computed word by word."""
     count = Counter(text.split())
     kept = [[word for word in line.split() if count[word] >= min_count] for line in text.split("\n")]
     return [line for line in kept if line]

@@ -56,7 +56,7 @@ class Example(NamedTuple):
 
 
 def examples(config: VectorsConfig, count_V, ids, ends, first: int, last: int, seed: int) -> Iterator[Example]:
-    """What a call will read, step by step."""
+    """The training examples that a call reads, step by step."""
     begin = ends[first - 1] if first else 0
     start, state = begin, np.uint64(seed)
     keep_V = thresholds(keep_probability(count_V, config.sample))

@@ -1,4 +1,4 @@
-"""What stands around the kernel: blocks, rates, seeds, threads, losses, stops, and training further."""
+"""The trainer around the kernel: blocks, rates, seeds, threads, losses, stops, and continued training."""
 
 from __future__ import annotations
 

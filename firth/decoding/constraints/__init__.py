@@ -1,1 +1,1 @@
-"""What a generated text must match: one of several choices, a regular expression, or a JSON schema."""
+"""Constraints on a generated text: one of several choices, a regular expression, or a JSON schema."""

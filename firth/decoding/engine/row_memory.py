@@ -1,8 +1,8 @@
-"""Which text is in which row of the engine's memory, and what the other rows still hold.
+"""The rows of the engine's memory: the text that each holds, and the prefixes that free rows still hold.
 
-The texts that write are the first n rows when they make a step, so that it is one call. Those that read together are in
-consecutive rows behind them. All other rows keep what was left in them until somebody needs the row: a prompt that begins with
-the same tokens starts from there.
+The texts being generated are the first n rows, so that a step is one call. Prompts that are read together are in consecutive
+rows behind them. A free row keeps its old contents until it is needed: a prompt that begins with the same tokens starts from
+there.
 """
 
 from __future__ import annotations

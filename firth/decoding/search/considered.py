@@ -1,4 +1,4 @@
-"""What a beam search considered in one step: for recording a search while it runs.
+"""The candidates that a beam search considered in one step, recorded while it runs.
 
 Letters: A texts still being searched, S beams per group, C candidates.
 """

@@ -71,7 +71,7 @@ def nodes_in(values: Iterable[Any]) -> Iterable[Node]:
 
 
 def owned(node: Node) -> Node:
-    """What a tensor was before it was cut, joined with others or turned around."""
+    """The operation that computed a tensor, before it was sliced, concatenated or transposed."""
     while (source := moved_from(node)) is not None:
         node = source
     return node

@@ -43,7 +43,7 @@ POST_NORM = (
 
 
 def shape(eps: float = 1e-12) -> tuple[Entry, ...]:
-    """What BERT's relatives share besides; `eps` is that of the norms where config.json has none."""
+    """The settings that BERT's relatives share; `eps` is that of the norms if config.json has none."""
     return (
         size("width", "hidden_size"),
         size("depth", "num_hidden_layers"),

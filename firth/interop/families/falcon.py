@@ -60,8 +60,8 @@ def _read_biases(config: ForeignConfig, before: Settings) -> Settings:
 
 
 def _read_shape(config: ForeignConfig, before: Settings) -> Settings:
-    """How many keys there are, and how the two layers of a block stand to each other. Where one key of config.json decides, they
-    ignore others."""
+    """The number of key heads, and whether attention and feed-forward network are parallel. If one key of config.json decides
+    this, the other keys are ignored."""
     heads, shared = before["attention.heads"], config.flag("multi_query", True)
     if config.flag("new_decoder_architecture", False):
         config.expect("parallel_attn", True)

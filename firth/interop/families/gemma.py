@@ -31,7 +31,7 @@ _NORMS = {
 
 
 def _shared(context: int) -> tuple[Entry, ...]:
-    """What all three versions share."""
+    """The settings that all three versions share."""
     return (
         expected("hidden_activation", _GELU),
         expected("hidden_act", _GELU, "gelu"),  # "gelu" always meant the approximation

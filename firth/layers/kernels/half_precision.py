@@ -165,7 +165,7 @@ class LayerBuffers:
         return [dx_BTi, *dstate_DBd, *self._inner(gradients[1 + self._parts :])]
 
     def _inner(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """Of rounded weights and biases, what is the layer's: (g, d, i), (g, d, d), (g, d), (g, d) for each direction."""
+        """The layer's own part of padded weights and biases: (g, d, i), (g, d, d), (g, d), (g, d) for each direction."""
         i, d, g, _ = self._sizes
         by_gate = [weight.view(g, -1, *weight.shape[1:])[:, :d] for weight in weights]
         return [part if part.ndim == 2 else part[..., : d if n % 4 else i] for n, part in enumerate(by_gate)]

@@ -250,8 +250,8 @@ def with_still_pairs(turn_2TR: Tensor, width: int) -> Tensor:
 
 
 def partial_order(width: int, turned: int) -> list[int]:
-    """Where each number of our heads stands in those of GPT-NeoX, whose first `turned` numbers are turned in halves of their own:
-    W^Q and W^K with their rows in this order give the same q·k."""
+    """The order of our head's numbers in GPT-NeoX, which rotates the first `turned` numbers in halves of their own. W^Q and W^K
+    with their rows in this order give the same q·k."""
     rest = range(turned, width)
     middle = len(rest) // 2
     return [*range(turned // 2), *rest[:middle], *range(turned // 2, turned), *rest[middle:]]

@@ -1,4 +1,4 @@
-"""What a run offers, read from its recipe without loading its weights.
+"""Facts about a run, read from its recipe without loading its weights.
 
 Rooms and the page decide by these facts.
 """

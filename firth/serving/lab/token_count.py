@@ -1,4 +1,4 @@
-"""How many tokens a loaded run makes of a text: for rooms that limit the size of a picture."""
+"""Number of tokens of a text under a loaded run's tokenizer, for rooms that limit the size of a picture."""
 
 from __future__ import annotations
 

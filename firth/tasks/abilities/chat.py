@@ -60,7 +60,7 @@ def conversation_ids(run: Run[Any], format: ChatFormat, messages: Sequence[Messa
 
 
 def imported_format(tokenizer: Tokenizer) -> ChatFormat | None:
-    """How a public model writes messages: by the chat template in its tokenizer_config.json; None where there is none."""
+    """The format of a public model's messages: the chat template of its tokenizer_config.json; None if it has none."""
     if not has_template(tokenizer):
         return None
     template = template_of(tokenizer.settings, "tokenizer_config.json")

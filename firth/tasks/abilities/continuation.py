@@ -63,8 +63,8 @@ def end_tokens(model: LanguageRun) -> tuple[int, ...]:
 
 
 def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) -> str:
-    """What `tokens` add to the text of the tokens `before`, of which only the last decides how they are spelled. A character
-    that is incomplete at the end is left out."""
+    """The text that `tokens` add to that of the tokens `before`; only the last of those affects their spelling. An incomplete
+    character at the end is left out."""
     last = list(before[-1:])
     pieces = list(model.tokenizer.spell(iter([*last, *tokens])))
     return "".join(pieces[len(last) : len(last) + len(tokens)])

@@ -37,7 +37,7 @@ def sampled(
 
 
 def spelled_after(run: LanguageRun, before: Sequence[int], ends: tuple[int, ...]) -> Spelled:
-    """How a text is spelled that follows the tokens `before`."""
+    """The spelling of a text that follows the tokens `before`."""
     return Spelled(run.tokenizer.spelling, ends, run.tokenizer.begins_text(before))
 
 

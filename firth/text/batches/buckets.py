@@ -1,4 +1,4 @@
-"""Which texts share a batch: texts of similar length, to keep padding small. Letters: N texts, B rows of a batch."""
+"""Batches of texts of similar length, to keep padding small. Letters: N texts, B rows of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one may ask for the same thing. {} is the text in question; `held_out` phrasings only occur in the test data."""
+"""Different ways of asking for the same thing. {} is the text in question; `held_out` phrasings only occur in the test data."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class ImportedCodec:
         return sorted({word for word in text.split() if self.unknown in self.encode(word)})
 
     def spelling(self, special: Collection[int]) -> Spelling:
-        """Where a text is the bytes of its tokens but for a space at its beginning, as it is with the usual decoders."""
+        """The bytes of each token. With the usual decoders, they spell the text except for a space at its beginning."""
         names = [self._tokenizer.id_to_token(id) for id in range(self._tokenizer.get_vocab_size())]
         never = {*special, *self._skipped()}
         tokens = tuple(b"" if name is None or id in never else self._bytes(id, name) for id, name in enumerate(names))

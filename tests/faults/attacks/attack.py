@@ -1,4 +1,4 @@
-"""What the attacks share: their size, and the line that each prints at its end."""
+"""Common parts of the attacks: their size, and the line that each prints at its end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ INPUTS = int(os.environ.get("FIRTH_ATTACK_INPUTS", "20"))  # of each kind in the
 
 
 def report(attack: str, outcomes: Mapping[str, int]) -> None:
-    """What became of the attempts, for whoever runs `make attack` (pytest shows it with -s)."""
+    """Print the outcomes of the attempts, for `make attack` (pytest shows them with -s)."""
     told = ", ".join(f"{outcome} {count:,}" for outcome, count in sorted(outcomes.items()))
     print(f"\n{attack}: {told}", flush=True)

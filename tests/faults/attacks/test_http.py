@@ -127,7 +127,7 @@ def more_files(count: int) -> int:
 
 
 def ended(client: socket.socket) -> str:
-    """What the server says at last: a status, or nothing."""
+    """The server's last word: a status, or nothing."""
     with contextlib.suppress(OSError):
         answer = client.recv(4096)
         return f"status {int(answer.split()[1])}" if answer else "closed"
@@ -182,7 +182,7 @@ def test_half_sent_requests_keep_nobody_out(char_run: Path) -> None:
 
 @pytest.mark.long
 def test_a_byte_per_second_is_too_slow(char_run: Path) -> None:
-    """Of a head and of a body, chunked or not; and clients that take their answers as slowly."""
+    """The byte belongs to a head or a body, chunked or not. Other clients read their answers as slowly."""
     length, chunked = HALF + b"content-length: 100000\r\n\r\n", HALF + b"transfer-encoding: chunked\r\n\r\n"
     kinds = {"head": (HALF + b"a: ", b"x"), "body": (length, b"x"), "chunks": (chunked, b"1\r\nx\r\n"), "nothing": (b"", b"")}
 

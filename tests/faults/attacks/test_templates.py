@@ -32,7 +32,7 @@ ONE_OF_EACH = (
 
 
 def attacked(names: list[str]) -> list[dict[str, Any]]:
-    """How each ended; what does not keep to the limits fails here."""
+    """The outcome of each attack; one that exceeds the limits fails here."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *names], capture_output=True, text=True, check=False, timeout=60 + 3 * len(names) * 10
     )

@@ -113,7 +113,7 @@ def written(kept: Path, out: Path, seed: int, noise: float = 0.0) -> Path:
 
 
 def answers(folder: Path) -> dict[str, Any]:
-    """What the run in a folder says, computed in float64."""
+    """The outputs of the run in a folder, computed in float64."""
     run = load(folder, "cpu")
     run.network.double()
     with warnings.catch_warnings():

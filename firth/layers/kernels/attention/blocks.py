@@ -1,7 +1,7 @@
-"""Which blocks of keys a block of queries sees, and the reverse, so that a kernel can skip blocks and mask only a few.
+"""The blocks of keys that a block of queries sees, and the reverse, so that a kernel can skip blocks and mask only a few.
 
-For each block four numbers a ≤ b ≤ c ≤ d of the other side's blocks: all that is visible lies in [a, d), and in [b, c) everything
-is visible to everyone, so nothing need be masked. Letters: b batch or 1, m blocks of queries, n blocks of keys.
+Four numbers a ≤ b ≤ c ≤ d describe the other side's blocks: everything visible lies in [a, d), and in [b, c) every query sees
+every key, so that no mask is needed. Letters: b batch or 1, m blocks of queries, n blocks of keys.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
 
 
 def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """How `target` aligns with `text`, by one of the run's attention maps: a layer, a head or the mean."""
+    """The alignment of `target` with `text`, from one of the run's attention maps: a layer, a head or the mean."""
     run, text, target, name = request.text("run"), _text(request), request.text("target", ""), request.text("map", "", most=60)
     if not target.strip():
         raise DataError("the translation is empty; there is nothing to align")
