@@ -70,7 +70,7 @@ def test_the_page_on_own_ideas_shows_every_file(maker: ModuleType) -> None:
     page = maker.OWN_IDEAS.read_text(encoding="utf-8")
     assert page == maker.with_examples(page), "run python docs/make_settings.py"
     files = {path.name: path.read_text(encoding="utf-8") for path in maker.EXAMPLES.glob("*.py")}
-    assert set(re.findall(r'title="(.+?)"', page)) == set(files)
+    assert set(re.findall(r'^```python title="(.+?)"', page, re.MULTILINE)) == set(files)
     assert {name: len(text.splitlines()) for name, text in files.items() if len(text.splitlines()) > 25} == {}
 
 

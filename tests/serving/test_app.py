@@ -18,7 +18,7 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room
-from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.rooms import ROOMS, rooms
 
 OWN = "http://127.0.0.1:8421"
 
@@ -60,8 +60,8 @@ def test_text_is_never_read_as_html_in_the_page() -> None:
 
 
 def test_each_room_has_a_module_of_its_name_and_each_module_a_room() -> None:
-    assert {file.stem for file in (PAGE / "rooms").glob("*.js")} == set(ROOMS)
-    assert all(room.name == name for name, room in ROOMS.items())
+    assert {file.stem for file in (PAGE / "rooms").glob("*.js")} == set(ROOMS.kinds)
+    assert all(room.name == name for name, room in rooms().items())
 
 
 def test_plotly_is_that_of_the_installed_package_and_is_sent_once(client: TestClient) -> None:
@@ -96,7 +96,7 @@ def test_the_page_is_told_what_there_is(client: TestClient) -> None:
     ]
     assert told["runs"][1]["example"] == "the list is empty."  # the beginning of its own text
     assert told["vectors"] == ["small.firth"]
-    assert [room["name"] for room in told["rooms"]] == list(ROOMS)
+    assert [room["name"] for room in told["rooms"]] == list(ROOMS.kinds)
     assert told["no_runs"] is None
 
 

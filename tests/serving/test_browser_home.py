@@ -11,7 +11,7 @@ from browsing import Screenshot, Visit, workshop_in
 from firth import vectors
 from firth.api import load
 from firth.serving.lab.library import RunLibrary
-from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.rooms import ROOMS, rooms
 from firth.serving.lab.starters import CAPTIONER, CHAT, CLASSIFIER, DATES, TAGGER, WORDS
 from firth.text.datasets.scenes import scenes
 
@@ -31,7 +31,7 @@ def test_every_card_has_a_drawing_in_the_pages_colours(
 ) -> None:
     page = visit("#/", at=empty[0], color_scheme=scheme, viewport={"width": 1440, "height": 900})
     drawings = page.page.locator(".cards svg[data-thumbnail]")
-    assert [one.get_attribute("data-thumbnail") for one in drawings.all()] == list(ROOMS)
+    assert [one.get_attribute("data-thumbnail") for one in drawings.all()] == list(ROOMS.kinds)
     assert min(one.locator("*").count() for one in drawings.all()) >= 3
     fill = page.page.locator(".thumbnail .accent").first.evaluate("shape => getComputedStyle(shape).fill")
     assert fill == {"light": "rgb(0, 96, 160)", "dark": "rgb(124, 192, 238)"}[scheme]
@@ -40,7 +40,7 @@ def test_every_card_has_a_drawing_in_the_pages_colours(
 
 def test_a_card_says_what_works_and_copies_the_command(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
     page = visit("#/", at=empty[0])
-    for name, room in ROOMS.items():
+    for name, room in rooms().items():
         told, card = room.json(RunLibrary()), page.page.locator(f"[data-card={name}]")
         expected = "Works now" if told["works"] else f"Needs {told['needs']}"
         assert card.locator("[data-works]").text_content() == expected

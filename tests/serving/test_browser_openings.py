@@ -9,7 +9,7 @@ from browsing import Visit, serving
 
 from firth.serving.lab.examples import TAGGED_ENGLISH, TAGGED_PYTHON
 from firth.serving.lab.library import RunLibrary
-from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.rooms import ROOMS, rooms
 
 OPTIONS = (
     "select => [...select.querySelectorAll('optgroup')].map(one => [one.label, [...one.children].map(option => option.value)])"
@@ -17,7 +17,7 @@ OPTIONS = (
 
 
 def test_every_room_says_what_to_notice_and_offers_examples() -> None:
-    for name, room in ROOMS.items():
+    for name, room in rooms().items():
         assert room.notice.endswith("."), name
         assert len(room.examples) >= 2 or room.texts_into, name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -166,3 +167,25 @@ def test_the_rooms_fit_a_phone(visit: Visit, task_lab: str, screenshot: Screensh
         page.settled()
         assert page.page.evaluate("document.documentElement.scrollWidth") <= 390, room
         screenshot(page, f"phone-{room.partition('?')[0]}-{scheme}")
+
+
+def test_rooms_from_files_and_of_abilities_from_files_show_their_results(visit: Visit, tmp_path: Path, use: Any) -> None:
+    ideas = Path(__file__).parents[1] / "ideas"
+    use(ideas / "room.py")
+    use(ideas / "task.py")
+    settings = {"objective": {"kind": "surprisal"}, "model": {"kind": "gru", "width": 8}, "training": {"steps": 2, "context": 8}}
+    recipe = compose({"data": {"text": "the list is set. a name"}, "tokenizer": {"kind": "char"}, **settings})
+    run: Any = train_recipe(recipe, tmp_path / "odd")
+    text = "the list\na name"
+    with serving(RunLibrary([tmp_path / "odd"])) as address:
+        page = visit(f"#/likelihood?run=odd&text={quote(text)}", at=address)
+        scores = [one.log_probability for one in run.score(text.splitlines())]
+        np.testing.assert_allclose(page.plot("lines")["data"][0]["x"], scores, rtol=1e-5)
+        page.open(f"#/surprise?run=odd&text={quote(text)}")
+        assert page.settled().table("results") == [
+            list(row) for row in zip(text.splitlines(), run.oddest(text.splitlines()), strict=True)
+        ]
+    with serving(RunLibrary()) as address:
+        page = visit("#/likelihood", at=address)
+        assert page.page.locator("[data-if-none]").text_content() == "There is no language model."
+        assert page.page.locator("[data-command]").count() == 0

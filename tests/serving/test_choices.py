@@ -21,7 +21,7 @@ from firth.serving.lab.app import PAGE, contents
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.room import choices
-from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.rooms import ROOMS, rooms
 from firth.serving.lab.rooms.dynamics import trajectory
 from firth.serving.lab.rooms.playground import WITH_LIMIT
 from firth.tasks import TASKS
@@ -34,7 +34,7 @@ STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 
 def sent(room: str, control: str) -> list[dict[str, Any]]:
     """The options of a control as the page gets them."""
-    told = contents(RunLibrary(), ROOMS)
+    told = contents(RunLibrary(), rooms())
     found: list[dict[str, Any]] = next(one for one in told["rooms"] if one["name"] == room)["choices"][control]
     return found
 
@@ -63,7 +63,7 @@ def test_the_playground_offers_every_example() -> None:
     assert [one["value"] for one in sent("playground", "of")] == [*get_args(ExampleName), "sentence", "table"]
 
 
-@pytest.mark.parametrize("name", [name for name, room in ROOMS.items() if "look" in room.choices(RunLibrary())])
+@pytest.mark.parametrize("name", [name for name, room in rooms().items() if "look" in room.choices(RunLibrary())])
 def test_the_views_that_a_room_offers_are_those_it_has(name: str) -> None:
     assert [one["value"] for one in sent(name, "look")] == list(ROOMS[name].views)
 

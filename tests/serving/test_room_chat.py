@@ -64,7 +64,7 @@ def test_messages_that_are_none_are_refused(chat_library: RunLibrary, messages: 
 
 
 def test_only_runs_that_hold_conversations_are_offered(chat_library: RunLibrary, bpe_run: Path, tmp_path: Path) -> None:
-    assert chat.usable(chat_library).names == ("digits",)
+    assert chat.ROOM.usable(chat_library) == ("digits",)
     with pytest.raises(FirthError, match="without a chat template and cannot chat"):
         ask(chat_library, run="char")
     assert not RunLibrary([bpe_run]).facts(bpe_run.name).can(CHAT)

@@ -113,7 +113,7 @@ def test_each_room_offers_the_runs_that_suit_it(
     library = RunLibrary(
         [char_run, broken, transformer_run, pair_library.path("rnnenc"), pair_library.path("rnnsearch"), *encoders.places]
     )
-    looking, writing, translating = (room.ROOM.usable(library).names for room in (attention, generate, translate))
+    looking, writing, translating = (room.ROOM.usable(library) for room in (attention, generate, translate))
     assert set(looking) == {"transformer", "rnnsearch", "classifier", "answers"}
     assert looking[-1] == "rnnsearch"  # it has one head
     assert writing == ("char", "transformer")

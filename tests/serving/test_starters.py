@@ -16,7 +16,7 @@ from firth.experiments.describe import describe_recipe
 from firth.progress import silent
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
-from firth.serving.lab.rooms import ROOMS, build
+from firth.serving.lab.rooms import build, rooms
 from firth.serving.lab.run_facts import run_facts
 from firth.serving.lab.starters import STARTERS, RunStarter, VectorsStarter
 from firth.serving.lab.workshop import Workshop
@@ -89,18 +89,18 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
 
 
 def test_what_a_button_trained_is_linked_to_the_rooms_that_lacked_it(tmp_path: Path) -> None:
-    offered = {name: room.usable(RunLibrary()).starter for name, room in ROOMS.items() if name != "training"}
+    offered = {name: room.starter for name, room in rooms().items() if name != "training"}
     for name, starter in offered.items():
         if isinstance(starter, RunStarter):
             assert name in build._rooms(run_facts(starter.training(tmp_path).recipe)), name
 
 
 def test_every_room_that_lacks_something_has_a_command_for_it() -> None:
-    for name, room in ROOMS.items():
+    for name, room in rooms().items():
         told = room.json(RunLibrary())
         assert bool(told["if_none"]) == (not told["works"]), name
         assert str(told["command"]).startswith(("firth ", "printf ")) == (not told["works"]), name
-    assert {name for name, room in ROOMS.items() if room.usable(RunLibrary()).starter} == {
+    assert {name for name, room in rooms().items() if room.starter} == {
         *("walk", "generate", "inspect", "attention", "translate", "classify", "training", "words", "tag", "chat"),
         *("answer", "caption"),
     }

@@ -24,7 +24,7 @@ GIVEN = {
 QUICK = ("generate", "next")
 ASKED = [
     pytest.param(room.name, view, marks=() if (room.name, view) == QUICK else pytest.mark.long)
-    for room in ROOMS.values()
+    for room in ROOMS
     for view in room.views
     if room.name not in ("build", "compare", "describe", "playground", "words") and (room.name, view) != ("dynamics", "path")
 ]

@@ -20,7 +20,9 @@ from firth.errors import ConfigError
 from firth.serving.http.app import build
 from firth.serving.http.limits import Limits
 from firth.serving.http.models import Models, ServedModel
+from firth.serving.lab.app import build as build_lab
 from firth.serving.lab.library import RunLibrary
+from firth.serving.lab.rooms.build import _rooms
 from firth.tasks import TASKS
 from firth.tasks.ability import ABILITIES
 
@@ -40,7 +42,7 @@ def verbs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("verbs")
-def test_its_ability_is_a_method_a_verb_and_an_address_and_is_listed_everywhere(
+def test_its_ability_is_a_method_a_verb_an_address_and_a_room_and_is_listed_everywhere(
     tmp_path: Path, char_run: Path, use: Any, firth: Firth
 ) -> None:
     use(FILES / "task.py")
@@ -60,6 +62,12 @@ def test_its_ability_is_a_method_a_verb_and_an_address_and_is_listed_everywhere(
         assert client.get("/v1/models/odd").json()["abilities"][0] == "surprise"
         refused = client.post("/v1/odd", json={"model": "char", "input": TEXTS}).json()["error"]["message"]
     assert refused == str(load(char_run).refusal(surprise))
+    with TestClient(build_lab(library := RunLibrary([out])), base_url="http://127.0.0.1:8421") as client:
+        room = client.get("/api/lab").json()["rooms"][-1]
+        told = client.post("/api/surprise/results", json={"run": "odd", "text": "\n\n".join(TEXTS)}).text.splitlines()[-1]
+    assert (room["about"], room["usable"], room["module"]) == ("Find the most surprising token.", ["odd"], "lib/any_room.js")
+    assert json.loads(told)["result"]["table"]["rows"] == [list(row) for row in zip(TEXTS, found, strict=True)]
+    assert "surprise" in _rooms(library.facts("odd"))
     assert firth("odd", char_run, "a").err == f"firth: {refused}\n"
     assert refused.startswith("this run is a language model and cannot surprise; it can: generate")
 

@@ -21,13 +21,12 @@ from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.local_only import MOST_BYTES, LocalOnly
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room
-from firth.serving.lab.rooms import ROOMS
+from firth.serving.lab.room import PAGE, Room
+from firth.serving.lab.rooms import rooms as all_rooms
 from firth.serving.requests import SURROGATE, has_lone_surrogate
 from firth.version import __version__
 
 LIMITS = ConnectionLimits(body=MOST_BYTES, total=512)
-PAGE = Path(__file__).parent / "page"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 NO_RUNS = (
     "There are no runs here yet. `firth tour` trains a dozen small models and word vectors in a few minutes; "
@@ -35,8 +34,9 @@ NO_RUNS = (
 )
 
 
-def build(library: RunLibrary, rooms: Mapping[str, Room] = ROOMS, token: str | None = None) -> FastAPI:
+def build(library: RunLibrary, rooms: Mapping[str, Room] | None = None, token: str | None = None) -> FastAPI:
     """The web application for the runs in the library. With a `token`, it answers only requests that carry it."""
+    rooms = all_rooms() if rooms is None else rooms
     app = FastAPI(title="firth lab", docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(LocalOnly, token=token)
 

@@ -1,13 +1,15 @@
 """Room: one page of the lab, with its views and the choices that its controls offer.
 
-To add a room, write rooms/<name>.py with a ROOM and page/rooms/<name>.js with a mount(), and list it in rooms/__init__.py.
+To add a room, write rooms/<name>.py with a ROOM, and list it in rooms/__init__.py. It is drawn by page/rooms/<name>.js with a
+mount() or, if there is no such file, by page/lib/any_room.js: a run and a text go in, and the results of its views come out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from firth.ideas import Ideas
 from firth.progress import Progress
@@ -16,7 +18,11 @@ from firth.serving.lab.result import ViewResult
 
 if TYPE_CHECKING:
     from firth.serving.lab.library import RunLibrary
+    from firth.serving.lab.run_facts import RunFacts
     from firth.serving.lab.starters import Starter
+    from firth.tasks.ability import Ability
+
+PAGE = Path(__file__).parent / "page"
 
 
 class Cancelled(Exception):
@@ -66,43 +72,27 @@ def named(names: Iterable[str]) -> tuple[Choice, ...]:
     return tuple(Choice(name, name) for name in names)
 
 
-@dataclass(frozen=True)
-class Usable:
-    """The runs or vectors that a room can work with, and what the page shows when there are none."""
-
-    names: tuple[str, ...] = ()
-    if_none: str = ""  # what is missing; "" if the room works without it
-    command: str = ""  # what makes it
-    starter: Starter | None = None  # the run that the lab can train by itself; the command is then the starter's
-    needs: str = "a run"
-
-    def json(self) -> dict[str, object]:
-        starter = self.starter
-        return {
-            "usable": list(self.names),
-            "if_none": self.if_none,
-            "command": starter.command() if starter else self.command,
-            "starter": {"name": starter.name, "about": starter.about} if starter else None,
-            "needs": self.needs,
-            "works": bool(self.names) or not self.if_none,
-        }
-
-
-def _any(library: RunLibrary) -> Usable:
-    return Usable()
-
-
 def _no_choices(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     return {}
 
 
 @dataclass(frozen=True)
 class Room:
+    """A run can be chosen if it has the `ability`; where something else is chosen, `names` says what there is."""
+
+    collected_in: ClassVar[str] = "firth.serving.lab.rooms"
+
     name: str  # part of the address
     title: str
     about: str  # one sentence
     views: Mapping[str, View]
-    usable: Callable[[RunLibrary], Usable] = _any
+    _: KW_ONLY
+    ability: Ability | None = None
+    first: Callable[[RunFacts], bool] = lambda facts: True  # of those runs, the ones that the page offers first
+    names: Callable[[RunLibrary], Iterable[str]] | None = None
+    needs: str = "a run"
+    if_none: str = ""  # what the page shows if there is nothing to choose; "" if the room works without it
+    starter: Starter | None = None  # what the lab can then train by itself
     choices: Callable[[RunLibrary], Mapping[str, Sequence[Choice]]] = _no_choices  # control → its options
     facts: Mapping[str, object] = field(default_factory=dict)  # limits and starting texts, for the page
     old_names: tuple[str, ...] = ()  # addresses with these names still lead here
@@ -110,17 +100,32 @@ class Room:
     examples: tuple[Example, ...] = ()  # for whatever run is chosen
     texts_into: str = ""  # the control that the texts of the chosen run fill in (RunFacts.texts)
 
+    def usable(self, library: RunLibrary) -> tuple[str, ...]:
+        """The runs or vectors that the room can work with."""
+        if self.names is not None:
+            return tuple(self.names(library))
+        return library.runs_that_can(self.ability, first=self.first) if self.ability else ()
+
     def json(self, library: RunLibrary) -> dict[str, object]:
         """Everything that the page knows about the room before it asks for a view."""
+        usable, starter = self.usable(library), self.starter
+        module = f"rooms/{self.name}.js"
         return {
             "name": self.name,
             "title": self.title,
             "about": self.about,
+            "views": list(self.views),
+            "module": module if (PAGE / module).is_file() else "lib/any_room.js",
             "choices": {name: [one.json() for one in some] for name, some in self.choices(library).items()},
             "facts": dict(self.facts),
             "old_names": list(self.old_names),
             "notice": self.notice,
             "examples": [one.json() for one in self.examples],
             "texts_into": self.texts_into,
-            **self.usable(library).json(),
+            "usable": list(usable),
+            "needs": self.needs,
+            "if_none": self.if_none,
+            "command": starter.command() if starter else "",
+            "starter": {"name": starter.name, "about": starter.about} if starter else None,
+            "works": bool(usable) or not self.if_none,
         }

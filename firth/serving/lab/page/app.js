@@ -68,7 +68,7 @@ async function enter(info, room, state) {
   lab.root = element("div", { "data-room": room.name });
   document.title = `${room.title} · ${info.title}`;
   main.replaceChildren(element("h1", { text: room.title }), element("p", { class: "about", text: room.about }), ...guide(lab, room), lab.root);
-  const { mount } = await import(`./rooms/${room.name}.js`);
+  const { mount } = await import(`./${room.module}`);
   if (open !== lab) return;
   if (!room.works) lacking(lab, room);
   lab.render = (await mount(lab.root, lab)) ?? lab.render;

@@ -47,6 +47,8 @@ const DRAWINGS = {
   training: () => [line("M10 6V50H112"), line(falling, "accent-line"), line("M10 6C16 34 34 40 110 42", "mark-line")],
 };
 
+const any = () => [line("M8 14H50"), line("M8 28H44"), line("M8 42H50"), line("M58 28H70M65 23L70 28L65 33", "thick"), box(78, 10, 34, 36, "quiet")];
+
 export function thumbnail(name) {
-  return drawing("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "thumbnail", "aria-hidden": "true", "data-thumbnail": name }, ...(DRAWINGS[name]?.() ?? []));
+  return drawing("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, class: "thumbnail", "aria-hidden": "true", "data-thumbnail": name }, ...(DRAWINGS[name] ?? any)());
 }

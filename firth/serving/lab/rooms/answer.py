@@ -7,7 +7,7 @@ from firth.serving.lab.examples import ASKED_STORIES
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.room import Room
 from firth.serving.lab.starters import QUESTIONS
 from firth.tasks.ability import ANSWER
 
@@ -34,21 +34,15 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     return ViewResult({}, python, facts)
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(ANSWER),
-        "There is no run that answers questions about a text. Train one on short generated stories; for other texts, it takes a "
-        "file of questions, such as SQuAD:",
-        starter=QUESTIONS,
-    )
-
-
 ROOM = Room(
     "answer",
     "Question answering",
     "Ask a question about a text: the model marks the words that answer it.",
     {"span": span},
-    usable,
+    ability=ANSWER,
+    if_none="There is no run that answers questions about a text. Train one on short generated stories; for other texts, it "
+    "takes a file of questions, such as SQuAD:",
+    starter=QUESTIONS,
     facts={"question": QUESTION, "context": CONTEXT},  # until there is a run, which has texts of its own
     notice="The answer is always a part of the text, even if the text has none; a high probability is no proof.",
     texts_into="question",

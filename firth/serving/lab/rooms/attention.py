@@ -15,7 +15,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, Usable, choices
+from firth.serving.lab.room import Choice, Example, Room, choices
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 from firth.tasks.ability import ATTENTION, STATES
@@ -154,21 +154,15 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
     return tuple(Choice(str(n), str(n + 1)) for n in numbers)
 
 
-def usable(library: RunLibrary) -> Usable:
-    """The runs that attend to the tokens of a text, those with several heads first."""
-    return Usable(
-        library.runs_that_can(ATTENTION, first=lambda facts: not facts.can(STATES)),
-        "There is no run with attention. Train a small Transformer on the documentation on your disk:",
-        starter=GPT,
-    )
-
-
 ROOM = Room(
     "attention",
     "Attention",
     "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
-    usable,
+    ability=ATTENTION,
+    first=lambda facts: not facts.can(STATES),
+    if_none="There is no run with attention. Train a small Transformer on the documentation on your disk:",
+    starter=GPT,
     notice="Look for heads with a pattern of their own: the previous token, the first one, or the start of the word.",
     examples=(
         Example("The mean of all heads", {"head": MEAN}),

@@ -167,8 +167,12 @@ def _known(job: StartedTraining, names: Mapping[str, Path]) -> str | None:
 
 def _rooms(facts: RunFacts) -> list[str]:
     """The rooms that show something of the run: first those for what it is made for."""
+    from firth.serving.lab.rooms import ROOMS, rooms  # which list this one
+
     able = sorted((one for one in ABILITIES if facts.can(one)), key=lambda one: one.inspects)
-    return list(dict.fromkeys(one.room for one in able if one.room))
+    own = (one for name, one in rooms().items() if name not in ROOMS.shipped_kinds)
+    named = [*(one.room for one in able), *(one.name for one in own if one.ability and facts.can(one.ability))]
+    return list(dict.fromkeys(filter(None, named)))
 
 
 def _python(job: StartedTraining) -> str:

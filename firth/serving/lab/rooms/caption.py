@@ -11,7 +11,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.serving.lab.room import Example, Room, choices
 from firth.serving.lab.starters import CAPTIONER
 from firth.tasks.ability import CAPTION
 from firth.text.config import CaptionsConfig
@@ -60,23 +60,17 @@ def _shown(data: CaptionsConfig) -> CaptionsConfig:
     return CaptionsConfig(name=data.name, size=data.size, kinds=data.kinds) if data.name else CaptionsConfig(name="scenes")
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(CAPTION),
-        "There is no run that captions images. Train one on single shapes; the whole recipe, with several shapes in an image, "
-        "takes about half an hour on a CPU:",
-        starter=CAPTIONER,
-    )
-
-
 ROOM = Room(
     "caption",
     "Caption",
     "A caption for an image, and the part of the image that each word attends to.",
     {"captions": captions},
-    usable,
-    lambda library: {"part": choices(PARTS, PARTS)},
-    {"most_scenes": MOST_SCENES},
+    ability=CAPTION,
+    if_none="There is no run that captions images. Train one on single shapes; the whole recipe, with several shapes in an "
+    "image, takes about half an hour on a CPU:",
+    starter=CAPTIONER,
+    choices=lambda library: {"part": choices(PARTS, PARTS)},
+    facts={"most_scenes": MOST_SCENES},
     notice="See whether each word attends to the shape that it names, and what the model confuses when it does not.",
     examples=(
         Example("Another image", {"part": "test", "number": "5"}),

@@ -10,7 +10,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import CHAT
 from firth.tasks import ability
 
@@ -65,21 +65,15 @@ def _given(request: ViewRequest) -> dict[str, Any]:
     return settings
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(ability.CHAT),
-        "There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also translates "
-        "and judges reviews, needs a GPU:",
-        starter=CHAT,
-    )
-
-
 ROOM = Room(
     "chat",
     "Chat",
     "A conversation with a model trained on conversations: it sees the whole history, and its answer appears as it is written.",
     {"reply": reply},
-    usable,
+    ability=ability.CHAT,
+    if_none="There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also "
+    "translates and judges reviews, needs a GPU:",
+    starter=CHAT,
     facts={"most_tokens": MOST_TOKENS},
     notice="The model sees the whole conversation again before each answer, and nothing else.",
     examples=(

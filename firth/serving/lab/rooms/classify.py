@@ -8,7 +8,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import CLASSIFIER
 from firth.tasks.ability import CLASSIFY
 
@@ -34,20 +34,14 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     return ViewResult({"classes": figure}, python, {"label": classification.label, "probability": classification.probability})
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(CLASSIFY),
-        "There is no run that classifies texts. Train one on a dozen short reviews:",
-        starter=CLASSIFIER,
-    )
-
-
 ROOM = Room(
     "classify",
     "Classify",
     "The class of a text, and the probability of every class.",
     {"classes": classes},
-    usable,
+    ability=CLASSIFY,
+    if_none="There is no run that classifies texts. Train one on a dozen short reviews:",
+    starter=CLASSIFIER,
     facts={"text": TEXT},
     notice="Change one word and see how far the bars move: some words decide, most do not.",
     examples=(

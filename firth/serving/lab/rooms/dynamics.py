@@ -18,7 +18,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, Usable
+from firth.serving.lab.room import Choice, Example, Room
 from firth.tasks.ability import EMBED
 
 NAMES: tuple[PresetName, ...] = tuple(sorted(PRESETS, key=lambda name: name != "clusters"))  # first the one that moves most
@@ -171,10 +171,6 @@ def model(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     return ViewResult({"model": figure}, python, {"layers": layers, "tokens": len(sets[0]), "caption": statistics.summary()})
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(library.runs_that_can(EMBED))
-
-
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     """Each preset with its usual settings, which the page fills in when the preset is chosen; each matrix with its control."""
     matrices = tuple(Choice(kind, _MATRICES.get(kind, kind), {"needs": _NEEDS.get(kind, "")}) for kind in KINDS)
@@ -187,8 +183,8 @@ ROOM = Room(
     "Dynamics",
     "v ← v + P Σ α v: how attention alone moves tokens from layer to layer, compared with the layers of a trained model.",
     {"path": trajectory, "model": model},
-    usable,
-    offered,
+    ability=EMBED,
+    choices=offered,
     notice="Press Play: the tokens gather in a few clusters. With a P of low rank, their effective rank falls.",
     examples=(
         Example("After 20 layers", {"layer": "20"}),

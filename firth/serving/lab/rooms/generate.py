@@ -13,7 +13,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, Usable, choices
+from firth.serving.lab.room import Choice, Example, Room, choices
 from firth.serving.lab.starters import GPT
 from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
@@ -162,21 +162,15 @@ def _facts(step: Next) -> dict[str, object]:
     }
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(GENERATE),
-        "There is no run that generates text. Train a language model on the documentation on your disk:",
-        starter=GPT,
-    )
-
-
 ROOM = Room(
     "generate",
     "Generate",
     "Text token by token: the probabilities of the next token, the effect of temperature, top-k and top-p, and an RNN's state.",
     {"next": next_token_view, "write": continuation, "state": state},
-    usable,
-    further_filters,
+    ability=GENERATE,
+    if_none="There is no run that generates text. Train a language model on the documentation on your disk:",
+    starter=GPT,
+    choices=further_filters,
     facts={"most_tokens": MOST_TOKENS},
     notice="A low temperature makes the sampling probabilities steeper than the model's own, a high one flatter.",
     examples=(

@@ -7,7 +7,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, Usable
+from firth.serving.lab.room import Choice, Example, Room
 from firth.serving.lab.rooms.generate import STATE, state_choices
 from firth.serving.lab.starters import GPT
 from firth.tasks.ability import EMBED, GENERATE
@@ -121,23 +121,17 @@ VIEWS = (
 )
 
 
-def usable(library: RunLibrary) -> Usable:
-    """Every run that reads text; language models first, because most views apply to them."""
-    return Usable(
-        library.runs_that_can(EMBED, first=lambda facts: facts.can(GENERATE)),
-        "There is no run that reads text. Train one on the documentation on your disk:",
-        starter=GPT,
-    )
-
-
 ROOM = Room(
     "inspect",
     "Inspect",
     "A run on your text: its predictions at each token, its hidden states and gates, gradient flow, and the senses of a word.",
     {"predictions": predictions, "states": states, "flow": flow, "senses": senses},
-    usable,
-    lambda library: {"look": VIEWS},
-    {"word": "list", "sentences": "the list is empty\nreturns the list of names\nlist the files of a folder"},
+    ability=EMBED,
+    first=lambda facts: facts.can(GENERATE),
+    if_none="There is no run that reads text. Train one on the documentation on your disk:",
+    starter=GPT,
+    choices=lambda library: {"look": VIEWS},
+    facts={"word": "list", "sentences": "the list is empty\nreturns the list of names\nlist the files of a folder"},
     old_names=("reading",),
     notice="See which tokens surprise the model: often the beginning of a word more than its end.",
     examples=(

@@ -8,7 +8,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Room, Usable
+from firth.serving.lab.room import Room
 from firth.serving.lab.starters import TAGGER
 from firth.tasks.ability import ATTENTION, STATES, TAG
 
@@ -34,20 +34,15 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     return ViewResult({}, python, {"sentences": facts}, Table(("sentence", "word", "tag", "probability"), rows))
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(TAG, first=lambda facts: facts.can(STATES) or facts.can(ATTENTION)),  # they read the context
-        "There is no run that tags words. Train one on the source code of Python's own library:",
-        starter=TAGGER,
-    )
-
-
 ROOM = Room(
     "tag",
     "Tag",
     "Tag each word of a sentence: parts of speech, names, or whatever a run has learned to mark.",
     {"tags": tags},
-    usable,
+    ability=TAG,
+    first=lambda facts: facts.can(STATES) or facts.can(ATTENTION),  # they read the context
+    if_none="There is no run that tags words. Train one on the source code of Python's own library:",
+    starter=TAGGER,
     notice="The same word may get another tag in another sentence; a fainter frame means that the model is less sure.",
     texts_into="text",
 )

@@ -13,7 +13,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable, choices
+from firth.serving.lab.room import Example, Room, choices
 from firth.serving.lab.starters import GPT
 from firth.training import log
 from firth.training.folder import RunFolder
@@ -72,22 +72,16 @@ def state(folder: RunFolder, lines: list[dict[str, object]]) -> RunState:
     return RunState(name, f"{name}: step {step:,} of {training.steps:,}")
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        tuple(library.runs),
-        "There is no run, so there are no curves. Train one on the documentation on your disk:",
-        starter=GPT,
-    )
-
-
 ROOM = Room(
     "training",
     "Training",
     "Learning curves: the loss and every other logged number, also while a run is still training.",
     {"curves": curves},
-    usable,
-    lambda library: {"against": choices(AGAINST, _LABELS)},
-    {"most_runs": len(COLOURS)},
+    names=lambda library: library.runs,
+    if_none="There is no run, so there are no curves. Train one on the documentation on your disk:",
+    starter=GPT,
+    choices=lambda library: {"against": choices(AGAINST, _LABELS)},
+    facts={"most_runs": len(COLOURS)},
     notice="Curves over tokens compare what runs learned from equal data, curves over seconds what they cost.",
     examples=(
         Example("Over steps", {"against": "step"}),

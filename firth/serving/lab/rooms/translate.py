@@ -12,7 +12,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable, named
+from firth.serving.lab.room import Example, Room, named
 from firth.serving.lab.starters import DATES
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
 from firth.tasks.ability import ATTENTION, TRANSLATE
@@ -107,20 +107,15 @@ def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:
             raise DataError(f"the {what} has {tokens:,} tokens; this room takes at most {MOST_TOKENS}. Shorten it.")
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(TRANSLATE, first=lambda facts: facts.can(ATTENTION)),
-        "There is no run that translates. Train one that turns French, German and English dates into ISO 8601:",
-        starter=DATES,
-    )
-
-
 ROOM = Room(
     "translate",
     "Translate",
     "Translate a sentence: the best translations, the source words behind each word, and the search as a tree.",
     {"translations": translations, "alignment": alignment, "beam_tree": beam_tree},
-    usable,
+    ability=TRANSLATE,
+    first=lambda facts: facts.can(ATTENTION),
+    if_none="There is no run that translates. Train one that turns French, German and English dates into ISO 8601:",
+    starter=DATES,
     facts={"most_beam": MOST_BEAM},
     texts_into="text",
     notice="The alignment is not always a diagonal: where the languages order their words differently, it crosses.",

@@ -16,7 +16,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Example, Room, Usable
+from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens
 from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
@@ -166,20 +166,15 @@ def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
     )
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        library.runs_that_can(WALK, first=lambda facts: facts.can(GENERATE) and facts.can(ATTENTION)),
-        "There is no language model or translator. Train a small Transformer on the documentation on your disk:",
-        starter=GPT,
-    )
-
-
 ROOM = Room(
     "walk",
     "Walk",
     "The whole forward pass of a model: tokens through its layers, the matrices inside each, and every number worked out.",
     {"whole": whole, "next": next_token, "stage": stage, "cell": cell},
-    usable,
+    ability=WALK,
+    first=lambda facts: facts.can(GENERATE) and facts.can(ATTENTION),
+    if_none="There is no language model or translator. Train a small Transformer on the documentation on your disk:",
+    starter=GPT,
     facts={"window": WINDOW, "most_tokens": MOST_TOKENS},
     notice="A Transformer layer adds to what enters it; a recurrent layer passes its state on from token to token.",
     examples=(

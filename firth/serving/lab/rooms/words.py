@@ -14,7 +14,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, Usable, choices, named
+from firth.serving.lab.room import Choice, Example, Room, choices, named
 from firth.serving.lab.starters import WORDS
 from firth.vectors import WordVectors
 from firth.vectors.contexts import WordContexts, shared_collocates, word_contexts
@@ -226,15 +226,6 @@ VIEWS = (
 )
 
 
-def usable(library: RunLibrary) -> Usable:
-    return Usable(
-        tuple(library.vectors),
-        "There are no word vectors; only the contexts of words work without them. Train some on the documentation on your disk:",
-        starter=WORDS,
-        needs="word vectors",
-    )
-
-
 def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     return {
         "look": VIEWS,
@@ -250,9 +241,13 @@ ROOM = Room(
     "Words",
     '"You shall know a word by the company it keeps" (Firth 1957): neighbours, analogies, a map, and the contexts of a word.',
     {"neighbours": nearest, "analogy": analogy, "similarity": similarity, "map": map_, "contexts": contexts},
-    usable,
-    offered,
-    {"most_words": MOST_WORDS},
+    names=lambda library: library.vectors,
+    needs="word vectors",
+    if_none="There are no word vectors; only the contexts of words work without them. Train some on the documentation on your "
+    "disk:",
+    starter=WORDS,
+    choices=offered,
+    facts={"most_words": MOST_WORDS},
     notice="Words that are used alike are neighbours, even if they never occur together.",
     examples=(
         Example("The neighbours of a word", {"look": "neighbours"}),

@@ -34,13 +34,13 @@ export const opening = ({ opens }, name) => address(name, opens.find(({ room }) 
 
 // What a room lacks, the command that makes it, and, where the lab can make it by itself, a button.
 export function maker({ if_none: lacks, command, starter }, press) {
-  const source = element("pre", { text: command, "data-command": true, tabindex: 0 });
+  const source = command && element("pre", { text: command, "data-command": true, tabindex: 0 });
   const button = starter && element("button", {
     type: "button", class: "main", "data-make": starter.name, text: `Train ${starter.about}`, onclick: () => press(starter.name),
   });
   return element("div", { class: "maker" },
     element("p", { role: "status", "data-if-none": true, text: lacks }), source,
-    element("div", { class: "tools" }, button, copyButton("Copy command", command, source, "copy-command")));
+    command && element("div", { class: "tools" }, button, copyButton("Copy command", command, source, "copy-command")));
 }
 
 // A line about the training that runs, with Stop. `ended` is called when a training that was seen running has a run to show.
