@@ -175,8 +175,8 @@ def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[W
         case PositionScheme() | nn.LayerNorm() | nn.RMSNorm():
             role = "positions" if isinstance(module, PositionScheme) else "norms"
             yield from ((parameter, [WeightGroup(role, tuple(parameter.shape), 1)]) for parameter in module.parameters())
-        case nn.Embedding() | nn.Linear() if role := _role(model, module):
-            yield module.weight, [WeightGroup(role, tuple(module.weight.shape), 1)]
+        case nn.Embedding() | nn.Linear() if known := _role(model, module):
+            yield module.weight, [WeightGroup(known, tuple(module.weight.shape), 1)]
         case Stack() if module.embedding_projection is not None:
             weight = module.embedding_projection.weight
             yield weight, [WeightGroup("projection of the embedding", tuple(weight.shape), 1)]
