@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from firth.interop.families.albert import ALBERT
-from firth.interop.families.bart import BART
+from firth.interop.families.bart import BART, MBART
 from firth.interop.families.bert import BERT
 from firth.interop.families.bloom import BLOOM
-from firth.interop.families.deberta import DEBERTA
-from firth.interop.families.deberta_v1 import DEBERTA_V1
+from firth.interop.families.deberta import DEBERTA, DEBERTA_V1
 from firth.interop.families.distilbert import DISTILBERT
 from firth.interop.families.electra import ELECTRA
 from firth.interop.families.falcon import FALCON
@@ -20,23 +19,18 @@ from firth.interop.families.family import Family
 from firth.interop.families.gemma import GEMMA, GEMMA2, GEMMA3
 from firth.interop.families.gpt2 import GPT2
 from firth.interop.families.gpt_neox import GPT_NEOX
-from firth.interop.families.llama import LLAMA
+from firth.interop.families.llama import LLAMA, MISTRAL, OLMO2
 from firth.interop.families.m2m100 import M2M_100
-from firth.interop.families.marian import MARIAN
-from firth.interop.families.mbart import MBART
-from firth.interop.families.mistral import MISTRAL
+from firth.interop.families.marian import MARIAN, PEGASUS
 from firth.interop.families.modernbert import MODERNBERT
 from firth.interop.families.mpnet import MPNET
-from firth.interop.families.olmo2 import OLMO2
 from firth.interop.families.opt import OPT
-from firth.interop.families.pegasus import PEGASUS
 from firth.interop.families.phi3 import PHI3
 from firth.interop.families.qwen import QWEN2, QWEN3
 from firth.interop.families.roberta import ROBERTA
-from firth.interop.families.t5 import MT5, T5
-from firth.interop.families.umt5 import UMT5
+from firth.interop.families.t5 import MT5, T5, UMT5
 from firth.interop.files.gguf_file import is_gguf
-from firth.interop.formats import gguf_model, hugging_face
+from firth.interop.formats import gguf_format, hugging_face
 from firth.interop.formats.hugging_face import Export, ForeignModel, is_folder
 from firth.models import ModelConfig
 
@@ -57,7 +51,7 @@ def is_model(path: Path) -> bool:
 
 def open_model(path: Path) -> ForeignModel:
     """The public model in a Hugging Face folder or a GGUF file, its weights not yet read."""
-    return gguf_model.open_gguf(path) if is_gguf(path) else open_folder(path)
+    return gguf_format.open_gguf(path) if is_gguf(path) else open_folder(path)
 
 
 def family_of(model: ModelConfig, objective: str | None = None, imported: str | None = None) -> Family:

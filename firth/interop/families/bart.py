@@ -1,15 +1,17 @@
 """BART (Lewis et al. 2020): learned positions, LayerNorm after each sublayer and on the embedded tokens, GELU, biases everywhere,
 the embedding as output layer with a bias on the logits.
 
-Its tables of positions have two rows more than positions, which nothing reads. Marian, Pegasus, mBART and M2M-100 share most of
-its names.
+mBART and mBART-50 (Liu et al. 2020; Tang et al. 2020): LayerNorm before each sublayer, and after the last layer. Tokens of their
+own say which language is read and which is written (text/tokenizers/languages.py).
+
+Their tables of positions have two rows more than positions, which nothing reads. Marian, Pegasus and M2M-100 share most of the
+names.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
-
-import torch
 
 from firth.interop.families.family import Family
 from firth.interop.files.config_map import (
@@ -25,15 +27,10 @@ from firth.interop.files.config_map import (
     written,
 )
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import KV, QKV, Conversion, Weight, WeightMap
+from firth.interop.files.weight_map import BEHIND_TWO, KV, QKV, Conversion, Weight, WeightMap
 from firth.layers.norm import Placement
 
 ACTIVATIONS = {"gelu": "gelu", "relu": "relu", "swish": "silu", "silu": "silu", "gelu_new": "gelu_tanh"}
-_UNREAD = 2  # rows before the first position
-_POSITIONS = Conversion(
-    lambda theirs, _: theirs[0][_UNREAD:].contiguous(),
-    lambda ours, _: [torch.cat((ours.new_zeros(_UNREAD, ours.shape[1]), ours))],
-)
 _ROW = Conversion(lambda theirs, _: theirs[0].squeeze(0), lambda ours, _: [ours.unsqueeze(0)])
 
 
@@ -71,7 +68,7 @@ COPIES: dict[str, str] = dict.fromkeys(
     ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"), "model.shared.weight"
 )
 EMBEDDED = (  # what is added to embedded tokens, and their norm
-    *(Weight(f"{side}.position.table_Td", f"model.{side}.embed_positions.weight", _POSITIONS) for side in ("encoder", "decoder")),
+    *(Weight(f"{side}.position.table_Td", f"model.{side}.embed_positions.weight", BEHIND_TWO) for side in ("encoder", "decoder")),
     *(Weight(f"{side}.embedding_norm.{{p}}", f"model.{side}.layernorm_embedding.{{p}}") for side in ("encoder", "decoder")),
 )
 WEIGHTS = WeightMap((*LAYERS, *EMBEDDED), repeated=COPIES)
@@ -138,4 +135,13 @@ BART = Family(
     config=(*shape(), *EMBEDDED_CONFIG),
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
+)
+
+MBART = dataclasses.replace(
+    BART,
+    title="mBART",
+    model_type="mbart",
+    architecture="MBartForConditionalGeneration",
+    weights=WeightMap((*LAYERS, *EMBEDDED, *FINAL_NORMS), repeated=COPIES),
+    config=(*shape("pre"), *EMBEDDED_CONFIG),
 )

@@ -2,6 +2,9 @@
 its embedding.
 
 The published v3 models have no architecture in config.json and are read as encoders without a head.
+
+DeBERTa as first published (He et al. 2021) has neither ranges of distance nor a norm on their vectors. Its keys have no biases,
+and queries, keys and values are one matrix, in which they alternate by head.
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ from typing import Any
 from firth.errors import DataError
 from firth.interop.families import bert
 from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
-from firth.interop.files.config_map import Entry, Settings, always, expected, unused, written
+from firth.interop.files.config_map import Entry, Settings, always, expected, unused, unwritten, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.foreign_json import shown
-from firth.interop.files.weight_map import Weight
+from firth.interop.files.weight_map import Weight, alternating, stacked
 
 _ATTENTION = "deberta.encoder.layer.{n}.attention.self"
-WEIGHTS = (
+_WEIGHTS = (
     *bert.layers("deberta.", ("query_proj", "key_proj", "value_proj")),
     Weight("encoder.stack.relative.table_Rd", "deberta.encoder.rel_embeddings.weight"),
     Weight("encoder.stack.relative.norm.{p}", "deberta.encoder.LayerNorm.{p}"),
@@ -63,7 +66,7 @@ def _read_distances(config: ForeignConfig, before: Settings) -> Settings:
 
 
 # The settings of all versions.
-SHAPE = (
+_SHAPE = (
     *bert.shape(eps=1e-7),
     bert.CONTEXT,
     bert.ACTIVATION,
@@ -85,7 +88,7 @@ SHAPE = (
 )
 
 
-def heads(name: str) -> tuple[Head, ...]:
+def _heads(name: str) -> tuple[Head, ...]:
     """Those of the architectures whose names begin so."""
     return (
         Head("embedding", f"{name}Model"),
@@ -95,7 +98,7 @@ def heads(name: str) -> tuple[Head, ...]:
 
 
 # What was trained beside the encoder, under the names of its authors.
-IGNORED = (
+_IGNORED = (
     "deberta.embeddings.position_ids",
     "lm_predictions.lm_head.dense.{p}",
     "lm_predictions.lm_head.LayerNorm.{p}",
@@ -109,12 +112,41 @@ DEBERTA = encoder_families(
         title="DeBERTa",
         model_type="deberta-v2",
         prefix="deberta.",
-        weights=WEIGHTS,
+        weights=_WEIGHTS,
         config=(
-            *SHAPE,
+            *_SHAPE,
             Entry(_read_position, _write_position, ("position.buckets", "position.projections", "position.norm")),
         ),
-        ignored=IGNORED,
+        ignored=_IGNORED,
     ),
-    heads("DebertaV2"),
+    _heads("DebertaV2"),
+)
+
+_OURS = "encoder.stack.blocks.{n}.attention"
+_BIASES = stacked(lambda settings: (settings.attention.heads * settings.per_head,) * 2)  # of queries and values
+_V1_WEIGHTS = (
+    Weight(f"{_OURS}.qkv.weight", f"{_ATTENTION}.in_proj.weight", alternating(lambda _: None)),
+    Weight(f"{_OURS}.query_value_bias", (f"{_ATTENTION}.q_bias", f"{_ATTENTION}.v_bias"), _BIASES),
+    Weight(f"{_OURS}.position_query.{{p}}", f"{_ATTENTION}.pos_q_proj.{{p}}"),
+    Weight(f"{_OURS}.position_key.weight", f"{_ATTENTION}.pos_proj.weight"),
+    Weight("encoder.stack.relative.table_Rd", "deberta.encoder.rel_embeddings.weight"),
+    *bert.layers("deberta."),
+)
+DEBERTA_V1 = encoder_families(
+    EncoderBody(
+        title="DeBERTa v1",
+        model_type="deberta",
+        prefix="deberta.",
+        weights=_V1_WEIGHTS,
+        config=(
+            *_SHAPE,
+            unwritten("talking_head", False),
+            always("attention.key_bias", False),
+            always("position.buckets", None),
+            always("position.projections", "own"),
+            always("position.norm", False),
+        ),
+        ignored=(*_IGNORED, "deberta.embeddings.position_embeddings.weight"),  # which the input does not have
+    ),
+    _heads("Deberta"),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import PRE_NORMS, QK_NORMS, sizes, weight_map
+from firth.interop.families.llama import PRE_NORMS, QK_NORMS, sizes, weight_map
 from firth.interop.families.rope import ROPE, ROPE_FREE, SCALINGS, merged, rope_settings, write_rope
 from firth.interop.families.windows import MASKS, WINDOWS_FREE, layer_types, settings_of
 from firth.interop.files.config_map import Entry, Settings, always, expected, optional, unused

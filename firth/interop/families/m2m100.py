@@ -12,8 +12,7 @@ from typing import Any
 
 from firth.errors import DataError
 from firth.interop.families.bart import COPIES, FINAL_NORMS, LAYERS, shape
-from firth.interop.families.marian import sinusoids
-from firth.interop.families.pegasus import PEGASUS
+from firth.interop.families.marian import PEGASUS, sinusoids
 from firth.interop.files.config_map import Entry, Settings, always
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap

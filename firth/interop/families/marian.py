@@ -1,21 +1,26 @@
 """Marian (Junczys-Dowmunt et al. 2018), the translators of OPUS-MT: a Transformer as published in 2017, with the embedding as
 output layer and a bias on the logits.
 
-Its positions are sinusoidal, the sines in the first half of the vector and the cosines in the second. They are computed; where a
+Pegasus (Zhang et al. 2020), which summarises: LayerNorm before each sublayer, and after the last layer.
+
+Positions are sinusoidal, the sines in the first half of the vector and the cosines in the second. They are computed; where a
 checkpoint stores them, they are only compared. The other names are BART's.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from firth.interop.families.bart import COPIES, LAYERS, shape
+from firth.errors import DataError
+from firth.interop.families.bart import COPIES, FINAL_NORMS, LAYERS, shape
 from firth.interop.families.family import Family
-from firth.interop.files.config_map import Entry, always, expected, unused, unwritten
+from firth.interop.files.config_map import Entry, Settings, always, expected, unused, unwritten
+from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
 from firth.layers.position.sinusoidal import sinusoid
 
@@ -58,4 +63,22 @@ MARIAN = Family(
     ),
     model="seq2seq",
     auto_class="AutoModelForSeq2SeqLM",
+)
+
+
+def _check_stored(config: ForeignConfig, before: Settings) -> Settings:
+    for name in STORED:
+        rows = config.tensors.get(name, (before["context"],))[0]
+        if rows != before["context"]:
+            raise DataError(f"{name} has {rows:,} rows, but max_position_embeddings in {config.name} is {before['context']:,}.")
+    return {}
+
+
+PEGASUS = dataclasses.replace(
+    MARIAN,
+    title="Pegasus",
+    model_type="pegasus",
+    architecture="PegasusForConditionalGeneration",
+    weights=WeightMap((*LAYERS, *FINAL_NORMS), repeated=REPEATED),
+    config=(*shape("pre"), *sinusoids(), Entry(_check_stored)),
 )

@@ -8,7 +8,7 @@ from firth.interop.families import bert, roberta
 from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
 from firth.interop.files.config_map import Entry, Settings, always, unwritten
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import QKV, Weight
+from firth.interop.files.weight_map import BEHIND_TWO, QKV, Weight
 
 # The number of buckets is that of the table only; which distance has which one does not depend on config.json.
 _BUCKETS, _FARTHEST = 32, 128
@@ -16,7 +16,7 @@ _BUCKETS, _FARTHEST = 32, 128
 _OURS, _LAYER = "encoder.stack.blocks.{n}", "mpnet.encoder.layer.{n}"
 WEIGHTS = (
     Weight("encoder.embedding.weight", "mpnet.embeddings.word_embeddings.weight"),
-    Weight("encoder.stack.position.table_Td", "mpnet.embeddings.position_embeddings.weight", roberta.BEHIND),
+    Weight("encoder.stack.position.table_Td", "mpnet.embeddings.position_embeddings.weight", BEHIND_TWO),
     Weight("encoder.stack.position.table_NH", "mpnet.encoder.relative_attention_bias.weight"),
     Weight("encoder.stack.embedding_norm.{p}", "mpnet.embeddings.LayerNorm.{p}"),
     Weight(f"{_OURS}.attention.qkv.{{p}}", tuple(f"{_LAYER}.attention.attn.{part}.{{p}}" for part in "qkv"), QKV),

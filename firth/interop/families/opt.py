@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from firth.interop.families.family import UNBIASED_OUTPUT, Family
 from firth.interop.files.config_map import (
     Entry,
@@ -27,20 +25,15 @@ from firth.interop.files.config_map import (
     written,
 )
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import QKV, Conversion, Weight, WeightMap
+from firth.interop.files.weight_map import BEHIND_TWO, QKV, Weight, WeightMap
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
-_BEFORE = 2  # rows before the first position
-_POSITIONS = Conversion(
-    lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
-    lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
-)
 
 _LAYER = "model.decoder.layers.{n}"
 WEIGHTS = WeightMap(
     (
         Weight("embedding.weight", "model.decoder.embed_tokens.weight"),
-        Weight("position.table_Td", "model.decoder.embed_positions.weight", _POSITIONS),
+        Weight("position.table_Td", "model.decoder.embed_positions.weight", BEHIND_TWO),
         Weight("blocks.{n}.attention_norm.{p}", f"{_LAYER}.self_attn_layer_norm.{{p}}"),
         Weight("blocks.{n}.attention.qkv.{p}", tuple(f"{_LAYER}.self_attn.{part}_proj.{{p}}" for part in "qkv"), QKV),
         Weight("blocks.{n}.attention.out.{p}", f"{_LAYER}.self_attn.out_proj.{{p}}"),

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import LAYER, PRE_NORMS, SILU, sizes
+from firth.interop.families.llama import LAYER, SILU, sizes, weight_map
 from firth.interop.families.rope import read_partial_rope, write_rope
 from firth.interop.families.windows import one_window
 from firth.interop.files.config_map import Entry, Settings, done, dropout, written
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import Weight, WeightMap, turned
+from firth.interop.files.weight_map import Weight, turned
 from firth.layers.position import partial_order
 
 
@@ -24,21 +24,8 @@ def _order(model: Any) -> Sequence[int] | None:
     return None if fraction is None else partial_order(model.per_head, int(model.per_head * fraction))
 
 
-WEIGHTS = WeightMap(
-    (
-        Weight("embedding.weight", "model.embed_tokens.weight"),
-        *(Weight(f"blocks.{{n}}.{ours}.weight", f"{LAYER}.{theirs}.weight") for ours, theirs in PRE_NORMS.items()),
-        Weight("blocks.{n}.attention.qkv.weight", f"{LAYER}.self_attn.qkv_proj.weight", turned(_order)),
-        Weight("blocks.{n}.attention.out.weight", f"{LAYER}.self_attn.o_proj.weight"),
-        Weight("blocks.{n}.feedforward.up.weight", f"{LAYER}.mlp.gate_up_proj.weight"),
-        Weight("blocks.{n}.feedforward.down.weight", f"{LAYER}.mlp.down_proj.weight"),
-        Weight("norm.weight", "model.norm.weight"),
-        Weight("output.weight", "lm_head.weight"),
-    ),
-    ignored=(f"{LAYER}.self_attn.rotary_emb.inv_freq", "layers.{n}.self_attn.rotary_emb.inv_freq"),
-    repeated={"lm_head.weight": "model.embed_tokens.weight"},
-    prefix="model.",
-)
+_QKV = Weight("blocks.{n}.attention.qkv.weight", f"{LAYER}.self_attn.qkv_proj.weight", turned(_order))
+_UP = Weight("blocks.{n}.feedforward.up.weight", f"{LAYER}.mlp.gate_up_proj.weight")
 
 
 def _read_rope(config: ForeignConfig, before: Settings) -> Settings:
@@ -57,7 +44,7 @@ PHI3 = Family(
     model_type="phi3",
     architecture="Phi3ForCausalLM",
     objective="next-token",
-    weights=WEIGHTS,
+    weights=weight_map(qkv=_QKV, up=_UP),
     config=(
         *sizes(context=4096, eps=1e-5),
         SILU,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from firth.interop.families.family import Family
-from firth.interop.families.llama_shape import PRE_NORMS, QK_NORMS, SILU, sizes, weight_map
+from firth.interop.families.llama import PRE_NORMS, QK_NORMS, SILU, sizes, weight_map
 from firth.interop.families.rope import ROPE
 from firth.interop.families.windows import MASKS, WINDOWS_FREE, layer_types, settings_of
 from firth.interop.files.config_map import Entry, Settings, always, expected

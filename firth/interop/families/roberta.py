@@ -6,21 +6,15 @@ The two rows come from counting positions from the id of padding, 1; padding has
 
 from __future__ import annotations
 
-import torch
-
 from firth.interop.families import bert
 from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
 from firth.interop.families.family import Family
 from firth.interop.files.config_map import Entry, Settings
 from firth.interop.files.foreign_config import ForeignConfig
-from firth.interop.files.weight_map import Conversion, Weight
+from firth.interop.files.weight_map import BEHIND_TWO, Weight
 
 _PADDING = 1  # the id that all of them have
 _BEFORE = _PADDING + 1
-BEHIND = Conversion(
-    lambda theirs, _: theirs[0][_BEFORE:].contiguous(),
-    lambda ours, _: [torch.cat((ours.new_zeros(_BEFORE, ours.shape[1]), ours))],
-)
 
 
 def _read_context(config: ForeignConfig, before: Settings) -> Settings:
@@ -43,7 +37,7 @@ def _families(title: str, model_type: str, name: str) -> tuple[Family, ...]:
             prefix="roberta.",
             weights=(
                 *bert.layers("roberta."),
-                Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", BEHIND),
+                Weight("encoder.stack.position.table_Td", "roberta.embeddings.position_embeddings.weight", BEHIND_TWO),
             ),
             config=bert.settings(bert.SEGMENTS, context=CONTEXT),
             ignored=("roberta.embeddings.position_ids", "roberta.pooler.dense.{p}"),

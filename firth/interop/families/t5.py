@@ -4,11 +4,18 @@ before each sublayer; no biases; ReLU, or gates of approximate GELU from 1.1 on.
 T5 uses the embedding as its output layer, and divides the output layer's input by √width. From 1.1 on it does neither, and says
 so by tie_word_embeddings = false. `transformers` 5 writes scale_decoder_outputs, too; whether there is an output layer, the
 weights tell. mT5 never divides, whatever its tie_word_embeddings is.
+
+UMT5 (Chung et al. 2023): mT5 with a table of relative positions in each layer, instead of one for all layers.
+
+`transformers` 5 divides the output layer's input by √width, whatever tie_word_embeddings is, and also if the checkpoint has an
+output layer of its own. Earlier versions do not divide where tie_word_embeddings is false, as in Google's checkpoints. We do as
+version 5 and warn; the most probable token is the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 from firth.interop.families.family import Family
@@ -68,24 +75,24 @@ def _side(side: str, last: int, gated: bool) -> tuple[Weight, ...]:
 def _read_t5_output(config: ForeignConfig, before: Settings) -> Settings:
     says_tied = config.expect("tie_word_embeddings", True, False)
     scaled = config.flag("scale_decoder_outputs", says_tied)
-    return read_output(config, scaled, tied=scaled)
+    return _read_output(config, scaled, tied=scaled)
 
 
 def _read_mt5_output(config: ForeignConfig, before: Settings) -> Settings:
     config.expect("tie_word_embeddings", True, False)
-    return read_output(config, config.expect("scale_decoder_outputs", False))
+    return _read_output(config, config.expect("scale_decoder_outputs", False))
 
 
-def read_output(config: ForeignConfig, scaled: bool, tied: bool = False) -> dict[str, Any]:
+def _read_output(config: ForeignConfig, scaled: bool, tied: bool = False) -> dict[str, Any]:
     """The output layer is the embedding if it is `tied`, or if the checkpoint has no other."""
     return {"tied": tied or "lm_head.weight" not in config.tensors, "output_scale": scaled}
 
 
-def write_tied(model: Any) -> dict[str, Any]:
+def _write_tied(model: Any) -> dict[str, Any]:
     return {"tie_word_embeddings": model.tied}
 
 
-def shape(usual: str) -> tuple[Entry, ...]:
+def _shape(usual: str) -> tuple[Entry, ...]:
     """All settings but those of the output layer; `usual` is the family's feed_forward_proj where config.json says nothing."""
 
     def read_activation(config: ForeignConfig, before: Settings) -> Settings:
@@ -130,10 +137,10 @@ T5 = Family(
     objective="translation",
     weights=weight_map,
     config=(
-        *shape("relu"),
+        *_shape("relu"),
         Entry(
             _read_t5_output,
-            lambda model: {**write_tied(model), "scale_decoder_outputs": model.output_scale},
+            lambda model: {**_write_tied(model), "scale_decoder_outputs": model.output_scale},
             ("tied", "output_scale"),
         ),
     ),
@@ -145,5 +152,44 @@ MT5 = dataclasses.replace(
     title="mT5",
     model_type="mt5",
     architecture="MT5ForConditionalGeneration",
-    config=(*shape("gated-gelu"), Entry(_read_mt5_output, write_tied, ("tied",))),
+    config=(*_shape("gated-gelu"), Entry(_read_mt5_output, _write_tied, ("tied",))),
+)
+
+_TABLES = tuple(
+    Weight(
+        f"{side}.blocks.{{n}}.attention.attend.table_NH",
+        f"{side}.block.{{n}}.layer.0.SelfAttention.relative_attention_bias.weight",
+    )
+    for side in ("encoder", "decoder")
+)
+
+_SCALED = (
+    "config.json sets tie_word_embeddings = false. Like transformers 5, firth divides the input of the output layer by √width "
+    "nevertheless; to compute as transformers 4 did, import the model and set model.output_scale = false in recipe.toml."
+)
+
+
+def weights(model: Any) -> WeightMap:
+    of_t5 = weight_map(model)
+    return dataclasses.replace(of_t5, weights=(*_TABLES, *of_t5.weights))
+
+
+def _read_umt5_output(config: ForeignConfig, before: Settings) -> Settings:
+    if not config.expect("tie_word_embeddings", True, False):
+        warnings.warn(_SCALED, stacklevel=2)
+    config.expect("scale_decoder_outputs", True)
+    return _read_output(config, scaled=True)
+
+
+UMT5 = dataclasses.replace(
+    T5,
+    title="UMT5",
+    model_type="umt5",
+    architecture="UMT5ForConditionalGeneration",
+    weights=weights,
+    config=(
+        *_shape("gated-gelu"),
+        Entry(_read_umt5_output, _write_tied, ("tied",), {"output_scale": (True,)}),
+        always("position.per_layer", True),
+    ),
 )

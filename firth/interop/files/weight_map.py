@@ -59,6 +59,16 @@ def _wide(x: Tensor) -> Tensor:
 PLUS_ONE = Conversion(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(_wide(ours) - 1).to(ours.dtype)])
 
 
+def _behind(rows: int) -> Conversion:
+    return Conversion(
+        lambda theirs, _: theirs[0][rows:].contiguous(),
+        lambda ours, _: [torch.cat((ours.new_zeros(rows, ours.shape[1]), ours))],
+    )
+
+
+BEHIND_TWO = _behind(2)  # a table of positions with two rows before that of the first position, which nothing of ours reads
+
+
 def alternating(order: Callable[[Any], Sequence[int] | None]) -> Conversion:
     """Their queries, keys and values alternate by group: the rows of the queries of group 0, of its key, of its value, those of
     group 1, …; `order` says where each number of our queries and keys stands in theirs, None: where it stands in ours."""
