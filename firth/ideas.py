@@ -256,7 +256,7 @@ def _entry_points() -> tuple[metadata.EntryPoint, ...]:
 
 
 def expect(needed: Iterable[str], notice: Callable[[str], None]) -> None:
-    """Refuse a recipe or run whose ideas are not in use; `needed` lists their origins. A changed file is told."""
+    """Refuse a recipe or run whose ideas are not in use; `needed` lists their origins. A changed file gives a warning."""
     there = {origin.name: origin for origin in in_use()}
     for one in needed:
         name, _, version = one.rpartition(" ") if " " in one else (one, "", "")

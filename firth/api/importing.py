@@ -26,7 +26,7 @@ _WINDOW = 1024  # tokens per window of `evaluate`, at most
 
 
 def recipe_of(foreign: ForeignModel) -> Recipe:
-    """The recipe of an imported model: what is known about it, without data."""
+    """The recipe of an imported model, without data."""
     task = TASKS[foreign.family.objective]
     context, pairs = getattr(foreign.model, "context", None) or _WINDOW, task.two_sides
     answers = {"tokens": _ANSWER} if foreign.tokenizer.settings.get("chat_template") else {}
@@ -70,8 +70,8 @@ def _network(foreign: ForeignModel, recipe: Recipe, dtype: Precision | None = No
 
 
 def own_weights(network: Network) -> Network:
-    """The network with a copy of each weight that may still be mapped from a file: overwriting the file while the model is
-    used would change its answers, and whoever shortens it would end the process."""
+    """The network with a copy of each weight that may be memory-mapped. Otherwise, overwriting the file would change the model's
+    answers, and truncating it would end the process."""
     for weight in (*network.parameters(), *network.buffers()):
         if weight.device.type == "cpu":
             weight.data = weight.data.clone()

@@ -43,21 +43,21 @@ def _in_gguf() -> dict[str, str]:
 
 
 def from_generation_config(table: Mapping[str, Any], *, pairs: bool) -> dict[str, Any]:
-    """The settings of [decoding] in generation_config.json: how long a language model writes, and how it samples if it does so by
-    default; of an encoder–decoder (`pairs`), its beam search, too. A warning names what is not applied."""
+    """The [decoding] settings in generation_config.json: length, and sampling if it is the default there; for an encoder–decoder
+    (`pairs`) also beam search. A warning names the settings that firth does not apply."""
     return _searching(table) if pairs else _sampling(table)
 
 
 def from_gguf(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of [decoding] in the metadata of a GGUF file. A warning names what is not applied."""
+    """The [decoding] settings in the metadata of a GGUF file. A warning names those that firth does not apply."""
     given = {key: value for key, value in metadata.items() if key.startswith(_GGUF) and value is not None}
     _warn({key: value for key, value in given.items() if key not in _in_gguf().values()})
     return {ours: _number(ours, given[theirs]) for ours, theirs in _in_gguf().items() if theirs in given}
 
 
 def to_generation_config(decoding: DecodingConfig, *, pairs: bool) -> dict[str, Any]:
-    """As generation_config.json has it. The length penalty of our own rules has another form there; the exponent is kept.
-    Encoder–decoders (`pairs`) sample only where they are told to. A warning names the settings that it does not have."""
+    """The settings as generation_config.json has them. firth's own length penalty has another form there; its exponent is kept.
+    Encoder–decoders (`pairs`) sample only on request. A warning names the settings that cannot be exported."""
     penalty = {"repetition_penalty": decoding.repetition_penalty}
     length = {"max_new_tokens": decoding.tokens}
     if decoding.temperature == 0 or decoding.beam > 1 or pairs:
@@ -103,7 +103,7 @@ def _number(name: str, value: Any) -> float | int:
 
 
 def _unapplied(table: Mapping[str, Any], applied: Collection[str]) -> dict[str, Any]:
-    """The settings that change what is generated, and that are neither sampling's nor `applied`."""
+    """Settings that affect the generated text and are neither sampling settings nor `applied`."""
     known = {*_hugging_face().values(), *IDS, *_NEUTRAL, *applied}
     ignored = {key: value for key, value in table.items() if key not in known and not _is_neutral(key, value)}
     if not table.get("do_sample") and not _is_neutral("repetition_penalty", table.get("repetition_penalty")):

@@ -32,7 +32,7 @@ def generate(model: LanguageModel, prompt_BT: Tensor, config: DecodingConfig, sp
 
 
 def resumed(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[TextRow]) -> Iterator[Tensor]:
-    """As `generate`, for texts of which some tokens may be drawn already."""
+    """Like `generate`, for texts some of whose tokens have been drawn already."""
     config = rows[0].text.config
     tokens = _tokens(model, prompt_BT, rows, config)
     if not prompt_BT.is_cuda:
@@ -57,7 +57,7 @@ def _tokens(model: LanguageModel, prompt_BT: Tensor, rows: Sequence[TextRow], co
 
 
 def _over(texts: Sequence[TextSoFar]) -> bool:
-    """True if nothing can follow in any of the texts; a text that cannot match any more is an error."""
+    """True if none of the texts can continue; a text that can no longer match is an error."""
     for text in texts:
         if text.failure is not None:
             raise ConfigError(text.failure)
@@ -66,7 +66,7 @@ def _over(texts: Sequence[TextSoFar]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class WindowState:
-    """A model's state, and the tokens that it was computed from where the context is bounded: in pieces, as they came."""
+    """A model's state and, if the context is bounded, the tokens from which it was computed, in the pieces in which they came."""
 
     inner: Any
     pieces: tuple[Tensor, ...] = ()  # token_BT each
@@ -141,5 +141,5 @@ class EndlessText:
 
 
 def has_read(state: Any) -> bool:
-    """True if a token has been processed: before, the shapes of keys and values are not known."""
+    """True if a token has been processed; before that, the shapes of keys and values are unknown."""
     return not isinstance(state, AttentionState) or state.length_B is not None or state.length > 0

@@ -39,12 +39,12 @@ class TextRow:
     def of(
         cls, config: DecodingConfig, number: int, past: Sequence[int] = (), spelled: Spelled | None = None, drawn: int = 0
     ) -> TextRow:
-        """`number`: of this text among those of the same seed; `drawn`: how many of its tokens are in `past` already."""
+        """`number`: index of this text among those of the same seed; `drawn`: number of its tokens that are in `past` already."""
         return cls(TextSoFar(config, past, spelled), Draws(config.seed, number), drawn)
 
 
 class Loop(Generic[AnyRow]):
-    """Texts that make their steps together, each with settings of its own."""
+    """Texts that are generated together, each with its own settings."""
 
     def __init__(
         self, model: StepwiseModel, state: Any, prompt_RT: Tensor, rows: Sequence[AnyRow], pick: Pick | None = None
@@ -64,7 +64,7 @@ class Loop(Generic[AnyRow]):
         return logits_RTV[:, -1]
 
     def write(self) -> Tensor:
-        """The next token_R, on the device. Texts are only kept where a filter reads them."""
+        """The next token_R, on the device. Texts are only stored if a filter reads them."""
         token_R, share_R = self._choice.tokens(self.logits())
         if self._choice.reads_text:
             self._choice.add(token_R, share_R)
@@ -72,13 +72,13 @@ class Loop(Generic[AnyRow]):
         return token_R
 
     def choose(self, logits_RV: Tensor, changed_RV: Tensor | None = None) -> PendingChoice:
-        """As RowChoice.begin; whoever reads the choice appends the tokens to the texts."""
+        """Like RowChoice.begin; the caller that reads the choice appends the tokens to the texts."""
         choosing = self._choice.begin(logits_RV, changed_RV)
         self._follow(choosing.token_n)
         return choosing
 
     def keep(self, index: Sequence[int]) -> None:
-        """Go on with these rows alone, which are Writers."""
+        """Continue with these rows only, which are Writers."""
         rows_A = torch.tensor(index, device=self._device)
         self.rows, self.state = [self.rows[row] for row in index], self.state.select(rows_A)
         for row in self.rows:

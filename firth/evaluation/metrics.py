@@ -45,7 +45,7 @@ METRICS.ship(
 
 
 def own_metrics(compares: Compares | None) -> list[type[Metric]]:
-    """Those of one's own that can be measured where this is compared."""
+    """Metrics from user files that compare such data."""
     return [one for one in METRICS if compares is not None and one.compares == compares and METRICS.origin(one.kind) is not None]
 
 
@@ -60,7 +60,7 @@ def own_values(compares: Compares, predicted: Sequence[str], expected: Sequence[
 
 
 def flat(measured: Any) -> dict[str, Any]:
-    """The fields of a dataclass of measures, with the metrics of one's own among them."""
+    """The fields of a dataclass of measures, with metrics from user files among them."""
     fields = dataclasses.asdict(measured)
     own: dict[str, float] = fields.pop("own")
     return fields | own

@@ -190,7 +190,7 @@ def _clusters(D_nn: Array, longest: float) -> int:
 
 
 def _change(values: Sequence[float]) -> str:
-    """Compares the first and the last value as they are written."""
+    """Compare the first and the last value as they are printed."""
     first, last = f"{values[0]:.4g}", f"{values[-1]:.4g}"
     if first == last:
         return f"{'stays' if {f'{value:.4g}' for value in values} == {first} else 'begins and ends'} at {first}"

@@ -82,7 +82,7 @@ class RootMeanSquare(Norm):
 
 
 def scaled(norm: Any, unit_nd: Tensor) -> Tensor:
-    """x̂ ⊙ γ + β, of what a norm has."""
+    """x̂ ⊙ γ + β, with the parameters that the norm has."""
     y_nd = unit_nd if norm.weight is None else unit_nd * norm.weight
     return y_nd if getattr(norm, "bias", None) is None else y_nd + norm.bias
 

@@ -104,7 +104,7 @@ class ConditionalDecoder(Decoder):
 
 @dataclass(frozen=True, eq=False)
 class DecoderState:
-    """A recurrent decoder's state, and what it keeps of the source."""
+    """The state of a recurrent decoder, and what it stores about the source."""
 
     recurrent: RecurrentState
     memory: Memory | None  # with attention

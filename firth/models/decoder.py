@@ -38,7 +38,7 @@ class Decoder(Network, ABC):
         return capped(logits_BTV, self.logit_cap)
 
     def quantise_output(self) -> None:
-        """In int8. An embedding that was the output layer, too, stays what it is."""
+        """Quantise the output layer to int8. A tied embedding is not changed."""
         layer = Int8Linear(*self.output_layer())
         if self.output is not None:
             setattr(self, "output", layer)  # noqa: B010 (mypy expects a Linear)

@@ -14,7 +14,7 @@ _SHOWN = 12  # names in a message
 
 def freeze_parts(network: Network, names: Sequence[str]) -> str:
     """Freeze the modules and weights of those names, each with everything in it; "embedding" also stands for the embedding of the
-    input tokens, wherever that is. The result says what is frozen."""
+    input tokens, wherever it is. Returns a sentence that lists the frozen parts."""
     for name in names:
         for weight in _weights(network, name):
             weight.requires_grad_(False)

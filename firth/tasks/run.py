@@ -95,7 +95,7 @@ class Run(ABC, Generic[N]):
         return f"<{type(self).__name__}: {facts['task']}, {facts['model']}, {of}>"
 
     def _repr_html_(self) -> str:
-        """For a notebook: what the model is, as a small table."""
+        """A small table about the model, for notebooks."""
         from firth.figures.figure import Table
 
         return Table((type(self).__name__, ""), list(self._facts().items())).html()

@@ -91,7 +91,7 @@ def is_part(tensor: Tensor) -> bool:
 
 
 def distributed_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, as parts on the processes if `like` is so; each takes its own from what it has."""
+    """A whole tensor as parts on the processes if `like` is distributed; each process takes its part."""
     if is_part(tensor) or not is_part(like):
         return tensor
     from torch.distributed.tensor import DTensor, distribute_tensor

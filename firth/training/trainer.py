@@ -92,7 +92,7 @@ def train(
 
 
 def _interrupted(step: int, steps: int, number: int | None) -> Interrupted:
-    """Several processes end with 0, so that whoever started and stopped them takes none of them for a failure."""
+    """Several processes exit with 0, so that their launcher does not treat an interruption as a failure."""
     message = f"stopped at step {step} of {steps}; saved. Add {option('resume=True')} to continue"
     return Interrupted(message, number or signal.SIGTERM, exit_code=0 if ranks().world > 1 else None)
 

@@ -79,7 +79,7 @@ def _ends(axes: list[Axis], top: int, restrict_vocab: int | None) -> list[str]:
 
 
 def _print(axes: list[Axis], words: list[str], gap: int | None) -> None:
-    """`gap` is the number of words before a line that says that others lie between."""
+    """`gap`: number of words before a line that stands for omitted ones."""
     heads = [f"{axis.negative[0]} … {axis.positive[0]}" for axis in axes]
     width = max(7, *map(len, heads)) + 2 if len(axes) > 1 else 7
     if len(axes) > 1:

@@ -38,7 +38,7 @@ def matching(spelled: Spelled | None, grammar: Callable[[Spelled], str]) -> Note
 
 
 def one_constraint(config: Any) -> Iterable[Check]:
-    """Constraints exclude one another."""
+    """Refuse two constraints at once."""
     kinds = [base for base in type(config).__bases__ if issubclass(base, Constraint)]
     given = [field.name for kind in kinds for field in fields(kind) if getattr(config, field.name)]  # type: ignore[arg-type]
     if len(given) > 1:

@@ -27,7 +27,7 @@ _tokenizers: weakref.WeakKeyDictionary[Spelling, LLTokenizer] = weakref.WeakKeyD
 
 
 class Matching(Note):
-    """One text: what it may become."""
+    """The state of one text under a grammar."""
 
     def __init__(self, matcher: LLMatcher, spelled: Spelled) -> None:
         self._matcher, self._spelled = matcher, spelled
@@ -47,7 +47,7 @@ class Matching(Note):
         self._look()
 
     def excluded(self, vocab: int) -> NDArray[np.bool_]:
-        """excluded_V; the model may have more tokens than the tokenizer. None after the end: what follows is not part of it."""
+        """excluded_V; the model may have more tokens than the tokenizer. None after the end of the match."""
         if self.ended or self.failure is not None:
             return np.zeros(vocab, np.bool_)
         found_V = np.ones(vocab, np.bool_)
@@ -79,7 +79,7 @@ def _matcher(grammar: str, spelling: Spelling) -> LLMatcher:
 
 
 def _told(error: str) -> str:
-    """The library's reason, without the grammar in which it stands."""
+    """The library's reason, without the grammar that it quotes."""
     reasons = [line.removeprefix("error: ") for line in error.splitlines() if line.startswith("error: ")]
     reason = (reasons or [error.splitlines()[0]])[-1]
     return f"the constraint cannot be used: {re.sub(_PLACE, '', reason)[:200]}"
@@ -92,7 +92,7 @@ def _tokenizer(spelling: Spelling) -> LLTokenizer:
 
 
 class _Vocabulary:
-    """The tokens as llguidance reads them, and one more that ends a text."""
+    """The tokens as llguidance expects them, plus one that ends a text."""
 
     bos_token_id = None
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def grammar_of(pattern: str, spelled: Spelled) -> str:
-    """Texts that match as a whole, and that the vocabulary can spell: a text that no token could continue is never begun."""
+    """The grammar of whole texts that match and that the vocabulary can spell, so that generation never reaches a dead end."""
     spelling = spelled.spelling
     body = f"/({_escaped(pattern)}){spelling.suffix}/"
     if spelled.begins and spelling.drops_space:  # where a space is not shown, it is no part of the text

@@ -17,7 +17,7 @@ _WORTH_IT = 3  # steps of n rows before they are recorded: a batch that grows or
 
 
 class CapturedSlots:
-    """`step` of `slots`, replayed where that is possible."""
+    """Slots whose `step` is a recorded graph where possible."""
 
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
@@ -42,7 +42,7 @@ class CapturedSlots:
 
     @torch.inference_mode()
     def warm_up(self) -> None:
-        """Record the steps of every number of rows, before anybody waits for them."""
+        """Record the steps for every number of rows before the first request."""
         if self._captures:
             for rows in range(self.slots.rows, 0, -1):
                 self._record(torch.zeros(rows, 1, dtype=torch.int64, device=self.slots.state.tensors()[0].device), rows)

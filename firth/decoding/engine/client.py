@@ -41,8 +41,8 @@ _KINDS = _IN_WORK, _JOBS, _LOST, _APART = range(4)
 
 
 class JobCounts:
-    """The counters of each client of an engine, in memory that they share: its jobs in work, all its jobs, those that were lost,
-    and whether it has lost its connection. Each writes only its own cells."""
+    """The counters of an engine's clients, in shared memory: running jobs, all jobs, lost jobs, and whether the client has lost
+    its connection. Each client writes only its own cells."""
 
     def __init__(self, cells: MutableSequence[int] | None = None, own: int = 0) -> None:
         self._cells = [0] * len(_KINDS) if cells is None else cells
@@ -82,7 +82,7 @@ class JobCounts:
         self._cells[self._own + _APART] = not connected
 
     def leave(self) -> None:
-        """The client is gone. What it has counted stays."""
+        """Record that the client is gone; its counts stay."""
         self._cells[self._own + _IN_WORK] = self._cells[self._own + _APART] = 0
 
     def _sum(self, kind: int) -> int:
@@ -100,7 +100,7 @@ class _InWork:
 
     @property
     def may_wait(self) -> bool:
-        """True if the next engine can have it as if there had been no other."""
+        """True if the job can be sent to the next engine, because it has not started."""
         return not (self.started or self.again or self.cancelled)
 
 
@@ -111,13 +111,13 @@ class ProcessTicket:
         self._client, self._number = client, number
 
     def cancel(self) -> None:
-        """At any time, from any thread; the memory is free a moment later."""
+        """Cancel the job, at any time and from any thread; its memory is free a moment later."""
         self._client._cancel(self._number)
 
 
 class EngineClient(ABC):
-    """As `Engine`, for an engine in another process. If the connection to it ends before `close`, it is made again. Jobs that
-    have not begun wait for that, once; the others end as "lost". The queue's bound counts the jobs of all clients."""
+    """The interface of `Engine`, for an engine in another process. If the connection ends before `close`, it is made again. Jobs
+    that have not started wait for that once; the others end as "lost". The queue's bound counts the jobs of all clients."""
 
     def __init__(self, limits: JobLimits, slots: int, queue: int, counts: JobCounts) -> None:
         self.limits, self.slots, self.queue, self._counts = limits, slots, queue, counts
@@ -133,7 +133,7 @@ class EngineClient(ABC):
 
     @abstractmethod
     def _connect(self) -> bool:
-        """After the connection has ended: whether there is another one now; False: the engine is closed."""
+        """Connect again after the connection has ended; False if the engine is closed."""
 
     @abstractmethod
     def close(self, drain: bool = True, seconds: float | None = None) -> None: ...
@@ -183,8 +183,7 @@ class EngineClient(ABC):
             self._deliver(number, [Finished("cancelled")])  # it waits for the next engine
 
     def _send_soon(self) -> None:
-        """When the event loop has done what it has to do now, so that the jobs of many requests are one message; without a loop
-        at once."""
+        """Send once the event loop is idle, so that the jobs of many requests share a message; without a loop, send at once."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -219,7 +218,7 @@ class EngineClient(ABC):
             self._deliver(number, [Finished("timeout")])
 
     def _listen(self) -> None:
-        """Hand over what comes from the engine, and connect again if it ends without being asked to."""
+        """Deliver the engine's messages, and reconnect if the connection ends unexpectedly."""
         while True:
             try:
                 if self._pipe is None:
@@ -253,7 +252,7 @@ class EngineClient(ABC):
             self._cancel(number)
 
     def _give_up(self) -> None:
-        """The connection has ended, and with it the jobs that have begun."""
+        """End the jobs that have started, because the connection is lost."""
         with self._sending, self._lock:
             if self._pipe is None:
                 return  # there was none yet
@@ -273,7 +272,7 @@ class EngineClient(ABC):
 
 @dataclass(frozen=True)
 class EngineDoor:
-    """The Unix-domain socket through which other processes give jobs to an engine."""
+    """The Unix-domain socket through which other processes submit jobs to an engine."""
 
     address: str
     key: bytes
@@ -291,7 +290,7 @@ class EngineConnection(EngineClient):
         self._door = door
 
     def close(self, drain: bool = True, seconds: float | None = None) -> None:
-        """The jobs in work are cancelled; the engine works on for others."""
+        """Cancel the running jobs of this client; the engine continues to serve others."""
         self._closing.set()
         with self._sending:
             if self._pipe is not None:

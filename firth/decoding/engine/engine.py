@@ -47,7 +47,7 @@ _log = logging.getLogger("firth.engine")
 
 @dataclass(frozen=True)
 class _Launched:
-    """A step whose tokens are not read yet; streams[n] is the text of row n."""
+    """A step whose tokens have not been read yet; streams[n] is the text of row n."""
 
     streams: list[Stream]
     choosing: PendingChoice
@@ -113,7 +113,7 @@ class Engine:
             self._thread.join()
 
     def text(self, job: Job) -> TextSoFar:
-        """The text that a job begins. Where it must match a regular expression or a schema, this may take a second."""
+        """The text that a job starts with. If it must match a regular expression or a schema, this may take a second."""
         spelled = None
         if self._tokenizer is not None and job.config.constrains:
             spelled = Spelled(self._tokenizer.spelling, job.may_end, job.begins)
@@ -137,7 +137,7 @@ class Engine:
         return ticket
 
     def facts(self) -> dict[str, int | float]:
-        """The state of the engine, for /health and /metrics; what is not `running`, `waiting` or a size counts up."""
+        """The state of the engine, for /health and /metrics; everything except `running`, `waiting` and sizes is a counter."""
         running = {
             "running": len(self._streams),
             "reading": len(self._reading),
@@ -153,7 +153,7 @@ class Engine:
 
     @torch.inference_mode()
     def turn(self) -> None:
-        """One step of every text that writes, and a piece of the prompts. The engine's thread calls it again and again."""
+        """One step of every text that is being generated, and a piece of the prompts. The engine's thread calls it repeatedly."""
         try:
             self._drop_ended()
             self._admit()
@@ -174,7 +174,7 @@ class Engine:
             after_turn()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False if there never will be."""
+        """Wait until there is something to do; False if there never will be."""
         with self._changed:
             while self._open and not self.busy:
                 self._changed.wait()
@@ -186,7 +186,7 @@ class Engine:
         return bool(self._waiting or self._streams)
 
     def _drop_ended(self) -> None:
-        """End the jobs that are cancelled or out of time, those that wait included."""
+        """End the jobs that are cancelled or out of time, waiting ones included."""
         with self._changed:
             ended = [(ticket, reason) for ticket in self._waiting if (reason := self._over(ticket))]
             for ticket, _ in ended:
@@ -201,7 +201,7 @@ class Engine:
         return "cancelled" if self._cancel_all else ticket.over()
 
     def _admit(self) -> None:
-        """First come, first served: jobs start to read when there will be a row for them."""
+        """Admit waiting jobs in the order of arrival as soon as a row will be free for them."""
         while len(self._streams) < self.slots:
             with self._changed:
                 if not self._waiting:
@@ -246,7 +246,7 @@ class Engine:
                 self._begin_writing(together, logits_BV)
 
     def _piece(self, streams: list[Stream], budget: int) -> tuple[list[Stream], int, Tensor | None]:
-        """Read a piece of one prompt, or the rest of several: the texts in the order of the logits, if there are any."""
+        """Read a piece of one prompt, or the rest of several; returns the texts in the order of the logits, if there are any."""
         if len(streams) == 1 and not (self._memory.replays(streams[0]) and streams[0].reads_once_more):
             return streams, *self._memory.read(streams[0], budget)
         count = sum(stream.left for stream in streams)
@@ -254,8 +254,8 @@ class Engine:
         return streams, count, logits_BV
 
     def _others_like(self, stream: Stream, budget: int) -> list[Stream]:
-        """Prompts whose rest can be read together with that of `stream`, in one call: they fit into the budget, and none is much
-        shorter than another. Those with the same prompt can use its memory afterwards."""
+        """Prompts whose rest can be read in the same call as that of `stream`: they fit into the budget, and none is much shorter
+        than another. Jobs with the same prompt can reuse its memory afterwards."""
         length, others, prompts = stream.left, [], {tuple(stream.window[:-1])}
         if not stream.reads_once_more or length > budget // 2:
             return []
@@ -274,7 +274,7 @@ class Engine:
         return others
 
     def _skip_known(self, stream: Stream) -> int:
-        """Use the memory of tokens that another text has read. The number of tokens that need not be read."""
+        """Reuse the memory of a prefix that another text has read; returns the number of tokens that need not be read."""
         known = self._memory.find_prefix(stream) if stream.may_skip else 0
         self._counts["prefix_hits"] += known > 0
         self._counts["prefix_tokens"] += known
@@ -295,8 +295,8 @@ class Engine:
                 self._loop = None
 
     def _step(self) -> None:
-        """One more token of every text that writes. On a GPU, the step after it is asked for before its tokens are read, so that
-        the GPU need not wait for Python."""
+        """Generate one more token for every text. On a GPU, the next step is launched before the tokens of this one are read, so
+        that the GPU does not wait for Python."""
         launched, self._launched = self._launched, None
         if launched is not None:
             if self._may_look_ahead():
@@ -319,7 +319,7 @@ class Engine:
         return _Launched(self._loop.rows, self._loop.choose(self._loop.logits()))
 
     def _may_look_ahead(self) -> bool:
-        """True if the same texts can make another step, whatever their tokens are. One that ends with them makes it in vain."""
+        """True if the same texts can make another step, whatever their tokens are. For a text that ends, that step is wasted."""
         if not self._looks_ahead or self._loop is None or self._loop.reads_text:
             return False
         streams, limit = self._loop.rows, self.network.context
@@ -328,7 +328,7 @@ class Engine:
         return any(stream.written + 1 < stream.config.tokens for stream in streams)
 
     def _write(self, launched: _Launched) -> None:
-        """Append the tokens of a step to the texts that are still in work."""
+        """Append the tokens of a step to the texts that are still running."""
         chosen = launched.choosing.read()
         for stream, id, log_p, share, top in chosen.of(launched.streams):
             if self._streams.get(stream.ticket) is not stream:
@@ -366,7 +366,7 @@ class Engine:
         self._pending.append((ticket, [*events, Finished(reason, error)]))
 
     def _deliver(self) -> None:
-        """Hand over the events of this turn. Whoever cannot take them is gone."""
+        """Deliver the events of this turn, and cancel the jobs whose receiver fails."""
         running = [(ticket, stream.take_events()) for ticket, stream in self._streams.items()]
         for ticket, events in (*self._pending, *running):
             try:

@@ -29,7 +29,8 @@ _JOIN = 10.0  # seconds that the process has to end when its pipe is closed
 
 
 class EngineProcess(EngineClient):
-    """As `Engine`. If the process ends before `close`, the jobs in work end as "lost" and it is started again."""
+    """The interface of `Engine`, for one in a process of its own. If the process ends before `close`, its running jobs end as
+    "lost" and it is started again."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class EngineProcess(EngineClient):
         self._pause = Pause()
 
     def open_door(self, address: str, key: bytes, clients: int) -> list[EngineDoor]:
-        """Let so many other processes give it jobs, each through its own door, once it is started."""
+        """Let this many other processes submit jobs, each through its own door, once the engine is started."""
         cells: Any = torch.multiprocessing.get_context("spawn").RawArray("q", JobCounts.size(1 + clients))
         self._counts = JobCounts(cells)
         self._settings = replace(self._settings, door=(address, key))
@@ -113,7 +114,7 @@ class EngineProcess(EngineClient):
         self._facts = {}
 
     def _connect(self) -> bool:
-        """Start the process again. One that ends soon is started after a while."""
+        """Start the process again, after a pause if it ended soon."""
         while True:
             self._process.join(_JOIN)
             if self._closing.is_set():

@@ -9,7 +9,7 @@ _STEADY = 60.0  # seconds after which a process is thought to work
 
 
 class Pause:
-    """A process that ends soon is started again after a while, which grows each time."""
+    """The pause before a process that ended soon is started again; it grows each time."""
 
     def __init__(self) -> None:
         self._began, self._wait = 0.0, _LEAST
@@ -19,6 +19,6 @@ class Pause:
         self._began = time.monotonic()
 
     def seconds(self) -> float:
-        """The seconds to wait, now that it has ended."""
+        """The length of the pause after this end, in seconds."""
         self._wait = min(_MOST, 2 * self._wait) if time.monotonic() - self._began < _STEADY else _LEAST
         return self._wait

@@ -30,7 +30,8 @@ _WORTH_COPYING = 2  # tokens
 
 @dataclass
 class CacheRow:
-    """A row and its text, and whether that writes; `kept`: the tokens in it that nobody needs; `used`: when it was last used."""
+    """A row of memory and its text; `writes`: the text is being generated; `kept`: tokens of an earlier text that the row still
+    holds; `used`: time of its last use."""
 
     stream: Stream | None = None
     kept: list[int] = field(default_factory=list)
@@ -54,31 +55,32 @@ class RowMemory:
 
     @torch.inference_mode()
     def forget(self) -> None:
-        """Start again with empty rows."""
+        """Clear all rows."""
         self._rows = [CacheRow() for _ in range(self.slots.rows)]
         self._clock = itertools.count(1)
         for tensor in self.slots.state.tensors():
             tensor.zero_()
 
     def streams(self) -> list[Stream]:
-        """The texts that write; stream n is in row n."""
+        """The texts that are being generated; stream n is in row n."""
         writers = [n for n, row in enumerate(self._rows) if row.writes]
         self._bring_together(writers, 0)
         return [row.stream for row in self._rows[: len(writers)] if row.stream is not None]
 
     def warm_up(self) -> None:
-        """On a GPU, record what can be recorded, before anybody waits for it."""
+        """On a GPU, record all graphs before the first request."""
         self.recorded.warm_up()
         if self._prompts is not None:
             self._prompts.warm_up()
 
     def admit(self, stream: Stream) -> None:
-        """Give a text the row that was used longest ago."""
+        """Give a text the least recently used row."""
         free = [n for n, row in enumerate(self._rows) if row.stream is None]
         self._rows[min(free, key=lambda n: self._rows[n].used)] = CacheRow(stream)
 
     def find_prefix(self, stream: Stream) -> int:
-        """Before a text reads on: use what another row holds of its next tokens. The number of tokens that it need not read."""
+        """Before a text continues to read, reuse its next tokens from another row; returns the number of tokens that need not be
+        read."""
         best, source = stream.read + _WORTH_COPYING - 1, None
         for n, row in enumerate(self._rows):
             held = row.tokens
@@ -102,11 +104,11 @@ class RowMemory:
 
     @property
     def pads(self) -> bool:
-        """True if tokens after the end of a text leave no trace in what is kept of it."""
+        """True if tokens after the end of a text do not affect its stored state."""
         return self._cuts
 
     def has_room(self, stream: Stream, tokens: int) -> bool:
-        """True if so many tokens, padding included, fit behind those that are read."""
+        """True if this many tokens, padding included, fit after those already read."""
         return self.slots.capacity is None or stream.read + tokens <= self.slots.capacity
 
     def replays(self, stream: Stream) -> bool:
@@ -114,8 +116,8 @@ class RowMemory:
         return self._prompts is not None and not stream.read and stream.left <= MOST
 
     def read_together(self, streams: Sequence[Stream]) -> tuple[list[Stream], Tensor]:
-        """Read the rest of the prompts of several texts in one call: the texts in the order of their rows, and logits_BV of their
-        next tokens."""
+        """Read the rests of several prompts in one call: the texts in the order of their rows, and logits_BV of their next
+        tokens."""
         first = len(self.streams())
         self._bring_together([self._row(stream) for stream in streams], first)
         streams = [row.stream for row in self._rows[first : first + len(streams)] if row.stream is not None]
@@ -132,7 +134,7 @@ class RowMemory:
         return list(streams), logits_BV
 
     def _read_rests(self, rests: Sequence[list[int]], state: Any) -> Tensor:
-        """logits_BV after the last tokens; `state` becomes the one after them, and after padding."""
+        """logits_BV after the last tokens; `state` is then the one after them and their padding."""
         token_BT = padded(rests, self._device)
         x_BTd, after = self.model.hidden(token_BT, state)
         advance_in_place(state, after)
@@ -140,29 +142,29 @@ class RowMemory:
         return self.model.readout(x_BTd[torch.arange(len(rests), device=self._device), last_B].unsqueeze(1))[:, 0]
 
     def join(self, stream: Stream) -> None:
-        """A text that has read its prompt begins to write."""
+        """Start generating a text whose prompt has been read."""
         self._rows[self._row(stream)].writes = True
 
     def rest(self, stream: Stream) -> None:
-        """A text that writes must read again; its row stays its own."""
+        """Let a text read again, in its own row."""
         self._rows[self._row(stream)].writes = False
 
     def leave(self, stream: Stream, failed: bool) -> None:
-        """A text ends. What it leaves is kept, unless it is broken."""
+        """Remove a text that has ended. Its state is kept for later prompts, unless it is invalid."""
         n = self._row(stream)
         self._rows[n] = CacheRow() if failed else CacheRow(None, self._rows[n].tokens, next(self._clock))
         if failed:
             row_views.clear(self.slots.state, n)
 
     def step(self, token_n1: Tensor, state: None) -> tuple[Tensor, None]:
-        """logits_n1V after one more token of each text that writes; the state is here."""
+        """logits_n1V after one more token of each text that is being generated, whose state is here."""
         return self.recorded.step(token_n1, len(token_n1)).unsqueeze(1), None
 
     def _row(self, stream: Stream) -> int:
         return next(n for n, row in enumerate(self._rows) if row.stream is stream)
 
     def _take(self, stream: Stream, source: int) -> None:
-        """The first stream.read tokens of the row `source` become the text's: in place if nothing else is in that row."""
+        """Give the text the first stream.read tokens of the row `source`: in place if nothing else uses that row."""
         row, own = self._rows[source], self._row(stream)
         row.used = next(self._clock)
         if row.stream is None and len(row.kept) == stream.read:
@@ -171,7 +173,7 @@ class RowMemory:
             row_views.copy(self.slots.state, source, own, stream.read)
 
     def _bring_together(self, members: Sequence[int], first: int) -> None:
-        """Make these rows the ones from `first` on, in any order: those that are not there change places with those that are."""
+        """Make these rows consecutive, from `first` on and in any order, by exchanging them with the rows that are there."""
         there = range(first, first + len(members))
         outside = [n for n in members if n not in there]
         inside = [n for n in there if n not in set(members)]
@@ -185,7 +187,7 @@ class RowMemory:
 
 
 def common(left: Sequence[int], right: Sequence[int]) -> int:
-    """The number of tokens with which both begin, by bisection: comparing slices is faster than a loop."""
+    """Length of the common prefix, by bisection: comparing slices is faster than a loop."""
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
@@ -197,6 +199,6 @@ def common(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def padded(texts: Sequence[list[int]], device: torch.device) -> Tensor:
-    """token_BT; token 0 stands behind texts that are shorter than the longest."""
+    """token_BT, with token 0 after texts that are shorter than the longest."""
     longest = max(len(text) for text in texts)
     return torch.tensor([text + [0] * (longest - len(text)) for text in texts], device=device)

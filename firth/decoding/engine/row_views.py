@@ -14,7 +14,7 @@ from firth.models import LanguageModel
 
 def opened(model: LanguageModel, state: Any, row: int, length: int) -> Any:
     """The first `length` tokens of a row as a growing state of one text, which appends its keys and values in the row's own
-    memory. Other parts of a state, such as h, are copied; `close` brings them back."""
+    memory. Other parts of a state, such as h, are copied; `close` writes them back."""
     if not isinstance(state, AttentionState):
         return state.of([tensor[row : row + 1].clone() for tensor in state.tensors()]) if length else model.start(1)
     layers = []
@@ -29,7 +29,7 @@ def opened(model: LanguageModel, state: Any, row: int, length: int) -> Any:
 
 
 def close(state: Any, row: int, grown: Any) -> None:
-    """Bring a state that was `opened`, and has grown, back to its row."""
+    """Write a state that was `opened` and has grown back to its row."""
     if not isinstance(state, AttentionState):
         for tensor, new in zip(state.tensors(), grown.tensors(), strict=True):
             tensor[row].copy_(new[0])
@@ -43,7 +43,7 @@ def close(state: Any, row: int, grown: Any) -> None:
 
 
 def several(state: Any, first: int, lengths: Sequence[int]) -> Any:
-    """A row for each length, from `first` on, of which so many tokens count: a state that writes in the rows' own memory."""
+    """A state of several rows, from `first` on, with a length for each; it appends in the rows' own memory."""
     tensors = [tensor[first : first + len(lengths)] for tensor in state.tensors()]
     view = state.of(tensors)
     if isinstance(state, AttentionState):
@@ -57,13 +57,13 @@ def several(state: Any, first: int, lengths: Sequence[int]) -> Any:
 
 
 def copy(state: Any, source: int, target: int, length: int) -> None:
-    """The first `length` tokens of one row into another; of what cannot be cut, all."""
+    """Copy the first `length` tokens of one row to another; states without a time axis are copied whole."""
     for tensor in _parts(state, length):
         tensor[target].copy_(tensor[source])
 
 
 def exchange(state: Any, left: Sequence[int], right: Sequence[int], length: int) -> None:
-    """left[i] and right[i] change places, for every i; of keys and values only those of the first `length` tokens."""
+    """Exchange left[i] and right[i] for every i; of keys and values, only those of the first `length` tokens."""
     parts = _parts(state, length)
     targets, sources = (torch.tensor(rows, device=parts[0].device) for rows in ([*left, *right], [*right, *left]))
     for tensor in parts:
@@ -71,7 +71,7 @@ def exchange(state: Any, left: Sequence[int], right: Sequence[int], length: int)
 
 
 def clear(state: Any, row: int) -> None:
-    """Zeros, so that nothing that is not finite stays behind: 0 · NaN is NaN, even where a mask makes the weight 0."""
+    """Fill with zeros, so that no NaN remains: 0 · NaN is NaN, even where a mask makes the weight 0."""
     for tensor in state.tensors():
         tensor[row].zero_()
 

@@ -51,7 +51,7 @@ def passes(job: Job, context: int | None) -> Iterator[Pass]:
 
 
 class Stream:
-    """A job in work. `window`: the tokens that its memory is made of, the first `read` of which it holds."""
+    """A running job. `window`: the tokens of its memory, of which the first `read` have been processed."""
 
     def __init__(self, ticket: Ticket, text: TextSoFar, model: LanguageModel, device: torch.device) -> None:
         self.ticket, self.job, self.text = ticket, ticket.job, text
@@ -84,17 +84,17 @@ class Stream:
 
     @property
     def left(self) -> int:
-        """Tokens that it has yet to read."""
+        """Tokens that remain to be read."""
         return len(self.window) - self.read
 
     @property
     def may_skip(self) -> bool:
-        """True if tokens need not be read if their memory can be had otherwise: they are not scored."""
+        """True if tokens need not be read when another row has their state: they are not scored."""
         return not self._current.targets
 
     @property
     def reads_once_more(self) -> bool:
-        """True if the rest of its prompt is all that it has yet to read, and is not scored."""
+        """True if only the rest of its prompt remains to be read, without scores."""
         return self.may_skip and not self._passes
 
     def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:
@@ -113,7 +113,8 @@ class Stream:
         return end - first, self.model.readout(x_1Td[:, -1:])[:, 0], state
 
     def write(self, id: int, log_probability: float, share: float, top: tuple[tuple[int, float], ...]) -> Reason | None:
-        """Append a token that was drawn with the probability `share`, unless it ends the text. Why it ends, if it does."""
+        """Append a token that was drawn with probability `share`, unless it ends the text. Returns the reason if the text
+        ends."""
         if not math.isfinite(log_probability):
             return "failed"
         if id in self.job.ends:

@@ -44,8 +44,8 @@ class EngineSettings:
 
 
 class _Jobs:
-    """The jobs of one client, and what their texts have gained since the last message: (number of the job, (id,
-    log-probability, top) of each token, (reason, error) of the end). Tuples, because each step may be a message."""
+    """The jobs of one client, and the events since its last message: (number of the job, (id, log-probability, top) of each
+    token, (reason, error) of the end). Tuples, because each step may be a message."""
 
     def __init__(self, pipe: Connection, engine: Engine, pace: float = 0.0) -> None:
         self._pipe, self._engine, self._pace = pipe, engine, pace
@@ -56,7 +56,7 @@ class _Jobs:
         self._lock = threading.Lock()
 
     def take(self) -> Sequence[Any] | None:
-        """Jobs, until the engine is to be closed, and how; None: the client has left."""
+        """Receive jobs until the engine is to be closed; returns the arguments of `close`, or None if the client has left."""
         with contextlib.suppress(EOFError, OSError, EngineClosed):
             while True:
                 for message in self._pipe.recv():
@@ -106,11 +106,11 @@ class _Jobs:
         self._rows.append((number, written, end))
 
     def due(self, now: float) -> bool:
-        """True if a message should go now: the beginning and the end of a text do not wait."""
+        """True if a message should be sent now: the start and end of a text do not wait."""
         return bool(self._rows) and (self._urgent or now - self._last >= self._pace * len(self._begun))
 
     def send(self, now: float, facts: dict[str, int | float] | None = None) -> None:
-        """In the engine's thread."""
+        """Send the events since the last message; called in the engine's thread."""
         message = pickle.dumps((self._rows, facts), pickle.HIGHEST_PROTOCOL)
         self._rows, self._urgent, self._last = [], False, now
         try:
@@ -121,7 +121,7 @@ class _Jobs:
 
 
 class _Clients:
-    """Those who give jobs: the process that started the engine, which is told the engine's facts, and others."""
+    """The clients of the engine: the process that started it, which also receives the engine's facts, and others."""
 
     def __init__(self, engine: Engine, owner: Connection) -> None:
         self._engine, self.owner = engine, _Jobs(owner, engine)
@@ -140,7 +140,7 @@ class _Clients:
         jobs.cancel_all()
 
     def send(self) -> None:
-        """In the engine's thread, after each turn: one message to each client."""
+        """Send one message to each client; called in the engine's thread after each turn."""
         now = time.monotonic()
         for jobs in list(self._others):  # clients come and go
             if jobs.due(now):
@@ -151,7 +151,7 @@ class _Clients:
 
 
 def work(pipe: Connection, settings: EngineSettings) -> None:
-    """The whole life of the process."""
+    """The main function of the process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the process that serves decides when the jobs are finished
     torch.set_num_threads(settings.threads)
@@ -160,7 +160,7 @@ def work(pipe: Connection, settings: EngineSettings) -> None:
 
 
 def _take_jobs(pipe: Connection, settings: EngineSettings) -> None:
-    """First comes the model, then come jobs, until the pipe is closed at the other end. The clients keep the queue short."""
+    """Receive the model, then jobs, until the other end closes the pipe. The clients bound the queue."""
     try:
         engine = Engine(pipe.recv(), settings.slots, settings.capacity, queue=sys.maxsize, tokenizer=settings.tokenizer)
         clients = _Clients(engine, pipe)
@@ -179,7 +179,7 @@ def _take_jobs(pipe: Connection, settings: EngineSettings) -> None:
 
 
 def _admit_all(listener: Listener, clients: weakref.ref[_Clients]) -> None:
-    """In a thread of its own, which does not keep the engine: in the end its memory is given back."""
+    """Accept clients, in a thread that holds no reference to the engine, so that its memory is freed at the end."""
     while True:
         try:
             pipe = listener.accept()
@@ -193,7 +193,7 @@ def _admit_all(listener: Listener, clients: weakref.ref[_Clients]) -> None:
 
 
 def _set_patience(pipe: Connection) -> None:
-    """A client that is stopped and reads nothing holds the engine up for so long, once; then its connection ends."""
+    """Limit the time that a client that reads nothing can block the engine; its connection then ends."""
     with _socket_of(pipe) as same:
         same.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", *divmod(int(_PATIENCE * 1e6), 1_000_000)))
 

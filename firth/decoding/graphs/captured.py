@@ -48,8 +48,8 @@ _lock = threading.RLock()  # what is collected as garbage may be taken back in t
 
 
 def lend(model: Decoder, borrower: object) -> Captured:
-    """Recorded steps of a model, for as long as the borrower lives. Nobody else has them meanwhile: texts that are written at the
-    same time each have their own, so that no step writes over another text's memory."""
+    """Recorded steps of a model, for as long as the borrower lives. Texts that are generated at the same time each borrow their
+    own, so that no step overwrites another text's memory."""
     with _lock:
         idle = _idle.setdefault(model, [])
         while idle and not idle[-1].is_current:
@@ -104,8 +104,8 @@ class Captured:
 
     @property
     def is_current(self) -> bool:
-        """True if the model's weights are where they were: a model that was moved, converted or quantised has others,
-        which no graph has seen."""
+        """True if the model's weights are still in the same memory. A model that was moved, converted or quantised has new ones,
+        which no graph uses."""
         model = self.model
         return model is not None and _places(model) == self._places
 
@@ -117,19 +117,19 @@ class Captured:
     @cached_property
     @torch.inference_mode()
     def _one(self) -> Any:
-        """A state after one token: the shapes of all others follow from its own."""
+        """A state after one token; the shapes of all other states follow from its shapes."""
         model: Any = self.model
         device = next(model.parameters()).device
         return model.hidden(torch.zeros(1, 1, dtype=torch.int64, device=device), model.start(1))[1]
 
     @property
     def can_start(self) -> bool:
-        """True if a text may begin with a state of a fixed size: one that can forget all its tokens."""
+        """True if a text may start from a state of fixed size, which must be able to forget all its tokens."""
         return can_be_cut(self._one.fixed(1))
 
     @torch.inference_mode()
     def start(self, rows: int, capacity: int) -> Any:
-        """The state before the first token. It may be that of an earlier text of the same shapes, which must be over."""
+        """The state before the first token. It may be that of an earlier text with the same shapes, which must have ended."""
         self._reach(capacity)
         like = self._one.fixed(capacity)
         sizes = [(rows, *tensor.shape[1:]) for tensor in like.tensors()]
@@ -140,7 +140,7 @@ class Captured:
         return state
 
     def step(self, token_RT: Tensor, state: Any, *, spare: int = 0) -> tuple[Tensor, Any]:
-        """model.step: the logits after every token. `spare`: how much room the state has behind them, for padding."""
+        """model.step: the logits after every token. `spare`: room of the state for padding after them."""
         return self._run(token_RT, state, spare, every=True)
 
     def read(self, token_RT: Tensor, state: Any, *, spare: int = 0) -> tuple[Tensor, Any]:
@@ -149,8 +149,8 @@ class Captured:
 
     @torch.inference_mode()
     def read_padded(self, token_RW: Tensor, count_R: Tensor, capacity: int) -> tuple[Tensor, Any]:
-        """Texts from their first token on, of which row r has count_R[r] and then padding; W is a power of two. The logits_R1V
-        after their last tokens, and the state. Recorded at once: who asks for it will ask again."""
+        """Texts from their first token on: row r has count_R[r] tokens and then padding; W is a power of two. The logits_R1V
+        after their last tokens, and the state. Recorded at once, because the same caller will ask again."""
         state = self.start(len(token_RW), capacity)
         key = (*token_RW.shape, False, _shapes(state))
         step = self._steps.get(key) or self._record(key, state)
@@ -158,7 +158,7 @@ class Captured:
 
     @torch.inference_mode()
     def pick(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor) -> Tensor:
-        """choice.pick, replayed where the logits are those of a recorded step."""
+        """choice.pick, replayed if the logits are those of a recorded step."""
         step = self._last
         if not config.draws or step is None or logits_RV.data_ptr() != step.recorded.result.data_ptr():
             return pick(logits_RV, config, u_R)
@@ -208,7 +208,7 @@ class Captured:
         return step
 
     def _has_place(self, key: _Key, state: Any) -> bool:
-        """True if another graph may be kept: where there are too many, instead of one whose shapes occur less often."""
+        """True if another graph may be kept; if there are too many, it replaces one whose shapes occur less often."""
         tensors = state.tensors()
         total = torch.cuda.get_device_properties(tensors[0].device).total_memory
         if sum(tensor.nbytes for tensor in tensors) * _SHARE > total:
@@ -273,7 +273,7 @@ class _Step:
 
 
 class _Pick:
-    """A graph of choice.pick for the logits of one recorded step, which is kept with it: it reads that one's memory."""
+    """A graph of choice.pick for the logits of one recorded step. It is kept with that step, because it reads its memory."""
 
     def __init__(self, logits_RV: Tensor, config: DecodingConfig, u_R: Tensor, memory: GraphMemory, step: _Step) -> None:
         self._step, self._u_R = step, u_R.clone()

@@ -10,7 +10,7 @@ from firth.layers.state import AttentionState, FixedKeyValue
 
 
 def overwritten(state: Any) -> list[Tensor]:
-    """The tensors of a fixed state whose values a step replaces; to keys and values it only adds, behind those of the text."""
+    """The tensors of a fixed state that a step overwrites; keys and values are only appended to."""
     own = getattr(state, "own", None)  # an encoder–decoder's state has one of its own beside the source, which stays as it is
     if own is not None:
         return overwritten(own)
@@ -22,7 +22,7 @@ def overwritten(state: Any) -> list[Tensor]:
 
 
 def advance_in_place(state: Any, after: Any) -> None:
-    """Write the state after a step over the one before it."""
+    """Overwrite a state with the one after a step."""
     for tensor, new in zip(state.tensors(), after.tensors(), strict=True):
         if tensor.data_ptr() != new.data_ptr():
             tensor.copy_(new)

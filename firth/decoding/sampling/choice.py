@@ -34,7 +34,7 @@ class Chain:
         self.notes = any(text.notes for text in texts)
 
     def penalised(self, logits_nV: Tensor) -> Tensor:
-        """As greedy decoding, sampling and beam search alike see them."""
+        """Logits after the filters that greedy decoding, sampling and beam search share."""
         candidates = Candidates(logits_nV)
         for one in self.acting:
             if not one.drawing:
@@ -50,8 +50,8 @@ class Chain:
         return torch.softmax(candidates.logits(), -1, dtype=dtype)
 
     def choose(self, logits_nV: Tensor, u_n: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """token_n, and the probabilities that they were drawn with, where a filter wants to know: at temperature 0 the most
-        probable tokens, otherwise those that the numbers u_n decide, 0 ≤ u < 1."""
+        """token_n, and the probabilities with which they were drawn if a filter needs them: at temperature 0 the most probable
+        tokens, otherwise those that the numbers u_n select, 0 ≤ u < 1."""
         logits_nV = self.penalised(logits_nV)
         if not self.draws:
             return argmax(logits_nV), None
@@ -62,15 +62,15 @@ class Chain:
 
 
 def penalised(logits_BV: Tensor, config: DecodingConfig, past_BN: Tensor) -> Tensor:
-    """The logits after the filters that act on all decoding, of rows with these tokens behind them."""
+    """Logits after the filters that act on all decoding, for rows with these past tokens."""
     if not config.reads_text:
         return logits_BV
     return Chain([TextSoFar(config, past) for past in past_BN.tolist()], logits_BV.device).penalised(logits_BV)
 
 
 def pick(logits_BV: Tensor, config: DecodingConfig, u_B: Tensor) -> Tensor:
-    """token_B of rows with the same settings, whose logits are penalised already: the most probable at temperature 0, otherwise
-    drawn as the numbers u_B decide, 0 ≤ u < 1."""
+    """token_B of rows with the same settings, whose logits are penalised already: the most probable token at temperature 0,
+    otherwise the one that u_B selects, 0 ≤ u < 1."""
     if not config.draws:
         return argmax(logits_BV)
     return at_quantile(probabilities(logits_BV, config), u_B)
@@ -84,7 +84,8 @@ def probabilities(logits_BV: Tensor, config: DecodingConfig, dtype: torch.dtype 
 
 
 class DecodedRow(Protocol):
-    """A text that is being written, its random numbers, how many tokens it has drawn, and how many alternatives are wanted."""
+    """A text that is being generated, its random numbers, the number of tokens drawn so far, and the number of alternatives to
+    report."""
 
     @property
     def text(self) -> TextSoFar: ...
@@ -101,7 +102,7 @@ Pick = Callable[[Tensor, DecodingConfig, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Chosen:
-    """The token of each row, its log-probability under the model, the probability it was drawn with, where a filter wants to know
+    """The token of each row, its log-probability under the model, the probability with which it was drawn if a filter needs it
     (otherwise 1), and the most probable alternatives."""
 
     ids: list[int]
@@ -110,12 +111,13 @@ class Chosen:
     top: list[tuple[tuple[int, float], ...]]
 
     def of(self, rows: Sequence[R]) -> Iterator[tuple[R, int, float, float, tuple[tuple[int, float], ...]]]:
-        """Each row with what was chosen for it."""
+        """Each row with its choice."""
         return zip(rows, self.ids, self.log_probabilities, self.shares, self.top, strict=True)
 
 
 class PendingChoice:
-    """A choice that a GPU may still be making: the tokens, for the next step there, and all else once it is read."""
+    """A choice that a GPU may still be computing: the tokens, for the next step on the device, and everything else once it is
+    read."""
 
     def __init__(self, choice: Sampler, token_n: Tensor, found_nk: Tensor) -> None:
         self.token_n, self._choice, self._found_nk, self._made = token_n, choice, found_nk, None
@@ -125,7 +127,7 @@ class PendingChoice:
             self._made.record()
 
     def read(self) -> Chosen:
-        """Wait for the choice, but not for what the GPU was asked to do after it."""
+        """Wait for the choice, but not for later work of the GPU."""
         if self._made is not None:
             self._made.synchronize()
         columns = list(zip(*self._found_nk.tolist(), strict=True))
@@ -136,7 +138,7 @@ class PendingChoice:
 
 
 class _Group:
-    """Rows that go through the same filters; index_A says which, unless it is all."""
+    """Rows with the same filters; index_A has their numbers, unless it is all rows."""
 
     def __init__(self, rows: Sequence[DecodedRow], index_A: Tensor | None, device: torch.device, pick: Pick | None) -> None:
         self.chain, self.index_A = Chain([row.text for row in rows], device), index_A
@@ -154,7 +156,7 @@ class _Group:
         return self._pick(logits_AV, self._rows[0].text.config, u_A), None
 
     def _numbers(self) -> Tensor:
-        """u_A of the next step. They are drawn and sent to a GPU in blocks: a copy waits for all that it has yet to do."""
+        """u_A of the next step. They are drawn and copied to a GPU in blocks, because a copy waits for all pending work."""
         at, self._step = self._step % _BLOCK, self._step + 1
         if at == 0 or self._u_KA is None:
             first = self._step - 1
@@ -165,8 +167,8 @@ class _Group:
 
 
 class Sampler:
-    """The settings of a batch's rows as tensors; to be made again when the rows change. `pick`: choice.pick, for rows with the
-    same settings, where a GPU has recorded it."""
+    """The settings of a batch's rows as tensors; made again when the rows change. `pick`: choice.pick for rows with the same
+    settings, if a GPU has recorded it."""
 
     def __init__(self, rows: Sequence[DecodedRow], device: torch.device, pick: Pick | None = None) -> None:
         self.rows, self.device = rows, device
@@ -186,8 +188,8 @@ class Sampler:
         return self.begin(logits_nV).read()
 
     def begin(self, logits_nV: Tensor, changed_nV: Tensor | None = None) -> PendingChoice:
-        """The tokens as each row alone would choose them, with their log-probabilities under `logits_nV`. With `changed_nV`, they
-        are chosen by those logits."""
+        """Tokens as each row alone would choose them, with their log-probabilities under `logits_nV`. `changed_nV`: choose by
+        these logits instead."""
         token_n, share_n = self.tokens(logits_nV if changed_nV is None else changed_nV)
         logits_nV = logits_nV.to(torch.promote_types(logits_nV.dtype, torch.float32))
         total_n1 = logits_nV.logsumexp(-1, keepdim=True)
@@ -211,7 +213,7 @@ class Sampler:
         ]
 
     def tokens(self, logits_nV: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The tokens, on the device, and the probabilities that they were drawn with, where a filter wants to know."""
+        """The tokens, on the device, and the probabilities with which they were drawn if a filter needs them."""
         if len(self._groups) == 1:
             return self._groups[0].choose(logits_nV)
         token_n = torch.zeros(len(logits_nV), dtype=torch.int64, device=logits_nV.device)

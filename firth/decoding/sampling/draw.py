@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def at_quantile(p_BV: Tensor, u_B: Tensor) -> Tensor:
-    """token_B: the first whose cumulated probability exceeds u."""
+    """token_B: the first token whose cumulative probability exceeds u."""
     if p_BV.device.type == "mps":  # has no float64
         return at_quantile(p_BV.cpu(), u_B.cpu()).to(p_BV.device)
     below_BV = p_BV.double().cumsum(-1)
@@ -20,8 +20,8 @@ def at_quantile(p_BV: Tensor, u_B: Tensor) -> Tensor:
 
 
 def random_numbers(seed: int, number: int) -> np.random.Generator:
-    """The two numbers that decide the tokens of a text: its seed, and its number among those of the same seed. Drawn on the CPU,
-    so that a seed gives the same text on every device and in every batch."""
+    """Random numbers of a text, from its seed and its number among those of the same seed. They are drawn on the CPU, so that a
+    seed gives the same text on every device and in every batch."""
     # Not torch's generator: it uses only 32 bits of its seed, too few for two numbers.
     return np.random.default_rng((seed, number))
 

@@ -48,11 +48,12 @@ class Filter(Idea):
 
     @classmethod
     def apply(cls, candidates: Candidates, rows: FilterRows) -> Candidates:
-        """The candidates of rows on which it acts."""
+        """The remaining candidates of the rows on which the filter acts."""
         raise NotImplementedError
 
     def remember(self, spelled: Spelled | None) -> Note | None:
-        """Its memory of a text besides the tokens, if it has one. `spelled`: how they are spelled, where that is known."""
+        """The filter's memory of a text besides its tokens, if it needs one. `spelled`: the spelling of the tokens, if it is
+        known."""
         return None
 
 
@@ -65,5 +66,5 @@ class Note:
     failure: str | None = None
 
     def add(self, token: int, probability: float) -> None:
-        """The text has another token, which was drawn with this probability."""
+        """Record the next token of the text and the probability with which it was drawn."""
         raise NotImplementedError

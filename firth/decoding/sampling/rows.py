@@ -17,7 +17,7 @@ from firth.text.tokenizers.spelling import Spelling
 
 @dataclass(frozen=True, eq=False)
 class Spelled:
-    """The spelling of a text's tokens, and those that end it; `begins`: nothing that is shown stands before them."""
+    """The spelling of a text's tokens, and the tokens that end it; `begins`: no visible text comes before them."""
 
     spelling: Spelling
     ends: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class Spelled:
 
 
 class TextSoFar:
-    """The tokens of a text so far, its prompt included, and what filters keep of it (`notes`)."""
+    """The tokens of a text so far, prompt included, and the memory of its filters (`notes`)."""
 
     def __init__(self, config: Any, tokens: Sequence[int] = (), spelled: Spelled | None = None) -> None:
         self.config = config  # a DecodingConfig, which imports the filters
@@ -35,7 +35,7 @@ class TextSoFar:
         self._seen_V: Tensor | None = None
 
     def add(self, token: int, probability: float) -> None:
-        """`probability`: that it was drawn with, after all filters."""
+        """`probability`: the probability with which it was drawn, after all filters."""
         self.tokens.append(token)
         if self._seen_V is not None:
             self._seen_V[token] = True
@@ -54,7 +54,7 @@ class TextSoFar:
 
     @property
     def failure(self) -> str | None:
-        """Why it cannot be continued, if it cannot."""
+        """The reason why the text cannot be continued, if there is one."""
         return next((note.failure for note in self.notes.values() if note.failure), None)
 
     def seen_V(self, vocab: int, device: torch.device) -> Tensor:

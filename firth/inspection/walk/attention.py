@@ -100,8 +100,8 @@ def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str],
 
 
 class _Scored:
-    """The scores of one head: a(q, k) in its own operations, then what positions, scale and cap do to it. The share of a position
-    that is not a bias is told as a difference."""
+    """The scores of one head: a(q, k) in its own operations, then the effects of positions, scale and cap. The contribution of a
+    position that is not a bias is shown as a difference."""
 
     def __init__(self, one: Seen, named: Names) -> None:
         self.one, self.call, self.named = one, one.call, named

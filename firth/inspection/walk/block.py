@@ -194,7 +194,7 @@ class _Trail:
             self.add(letter, f"{title} of the head", equation, "TD", value_1TD, line, linear.spell(letter))
 
     def _turned(self, call: Call, layer: SelfAttention) -> bool:
-        """Add q and k after what a norm, the score and rotations do to them; False if nothing does."""
+        """Add q and k after norm, score reduction and rotation; False if none of them applies."""
         turn = isinstance(self.given.position, RotaryTurn)
         words = [
             word

@@ -101,7 +101,7 @@ _FORMS: dict[str, Callable[..., Text]] = {
 
 
 def is_sum(node: Node) -> bool:
-    """True if its text is a sum, which is told in a line of its own before a function of it."""
+    """True if the text is a sum, which gets a line of its own before a function is applied to it."""
     owner = owned(node)
     return not owner.name and (owner.operation in SUMS or (owner.operation == "linear" and len(owner.inputs()) > 2))
 

@@ -37,7 +37,7 @@ def source_line(function: Callable[..., Any], part: str) -> SourceLine:
 
 
 def shown_path(path: Path) -> str:
-    """In firth, from its root; of a file of one's own, the name."""
+    """The path from the root of firth; for a user's file, its name."""
     return path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else path.name
 
 

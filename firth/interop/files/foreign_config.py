@@ -127,7 +127,7 @@ class ForeignConfig:
         return value
 
     def same(self, key: str, only: Any, default: Any) -> None:
-        """Refuse any value but `only`; `default` is what a missing key means."""
+        """Refuse any value except `only`; `default` is the meaning of a missing key."""
         value = self.take(key, default)
         if not _is(value, only):
             raise DataError(f"{self.name}: {key} is {shown(value)}; firth only computes {only!r} here.")

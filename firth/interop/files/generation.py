@@ -41,8 +41,7 @@ def decoder_tokens(table: Mapping[str, Any]) -> DecoderTokens:
 
 
 def written_tokens(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The tokens with which the decoder begins, as generation_config.json has them; without a target language, as far as it is
-    known."""
+    """The first tokens of the decoder, as in generation_config.json; without a target language, those that are known."""
     languages = tokenizer.languages
     if languages is not None and languages.target is None:
         tokens = tokenizer.decoder_without_language

@@ -31,7 +31,7 @@ _OF_ANY_MODEL = ("onnx", "safetensors")  # the others write numbers for a progra
 
 
 def expect_carried(run: Outgoing, format: str) -> None:
-    """Refuse ideas from a user's own file in a format whose readers compute only what they know."""
+    """Refuse ideas from a user's file in a format whose readers only compute what they know."""
     for idea in own_ideas(run.model) if format not in _OF_ANY_MODEL else ():
         raise ConfigError(
             f'model.{idea.setting} = "{idea.kind}" comes from {idea.origin.name}, and the format {format} has no place for it. '

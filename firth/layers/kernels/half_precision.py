@@ -57,7 +57,7 @@ def train(
 
 
 class _Loan:
-    """Buffers in use: from a forward pass to its backward pass, or until nobody can ask for that any more."""
+    """Buffers in use, from a forward pass until its backward pass or until the graph is freed."""
 
     def __init__(self, buffers: LayerBuffers) -> None:
         self.buffers = buffers

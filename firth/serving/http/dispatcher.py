@@ -16,7 +16,7 @@ _PACE = 0.0004  # seconds per stream between two deliveries
 
 
 class InboxClosed(Exception):
-    """Nobody wants what else would come."""
+    """The client is gone, so further events are discarded."""
 
 
 class Dispatcher:
@@ -76,7 +76,7 @@ class Dispatcher:
 
 
 class Inbox:
-    """The events of one request that nobody has read yet: if its client reads slowly, they wait here and nowhere else."""
+    """The unread events of one request: if its client reads slowly, they wait here and nowhere else."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher

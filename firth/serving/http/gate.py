@@ -28,7 +28,7 @@ _log = logging.getLogger("firth.serve")
 
 
 class Gate:
-    """Checks key, origin, type and size; counts requests; turns an unexpected error into a 500 that tells nothing."""
+    """Checks key, origin, type and size; counts requests; turns an unexpected error into a 500 without details."""
 
     def __init__(self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Counting) -> None:
         self.app, self.keys, self.limits, self.metrics = app, keys, limits, metrics
@@ -98,5 +98,5 @@ def too_large(most: int) -> ApiError:
 
 
 def log_failure(error: Exception) -> None:
-    """Without the message of the error, which may quote a prompt."""
+    """Log the failure without the error's message, which may quote a prompt."""
     _log.error("%s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))

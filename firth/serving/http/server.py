@@ -53,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Ends by SIGTERM or Ctrl-C when the requests in work are answered, at once by a second one, and then returns."""
+    """Stops on SIGTERM or Ctrl-C after the running requests are answered, or at once on a second signal, and then returns."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], draining: Callable[[], None]) -> None:
         super().__init__(config)
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Without raising the signal again at the end, as uvicorn does: the caller has yet to close the models."""
+        """Do not raise the signal again at the end, as uvicorn does: the caller must still close the models."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -149,7 +149,7 @@ def for_many_requests(connections: int) -> Iterator[None]:
 
 
 def _more_open_files(connections: int) -> None:
-    """A connection is a file; many systems allow 1,024 of them, but more to those who ask."""
+    """Raise the limit on open files, which include connections; many systems allow 1,024, and more on request."""
     try:
         import resource
     except ImportError:  # Windows

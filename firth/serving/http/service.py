@@ -82,7 +82,7 @@ class Service:
             raise ApiError(400, str(error), param=next(name for name in CONSTRAINING if getattr(config, name))) from error
 
     def check_prompt(self, model: ServedModel, length: int, param: str, most: int | None = None) -> None:
-        """`most`: by default what the model and the server allow."""
+        """`most`: by default the limit of the model and the server."""
         most = self.limits.prompt_tokens(model.context) if most is None else most
         if length > most:
             raise ApiError(

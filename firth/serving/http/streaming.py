@@ -24,7 +24,7 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-b
 
 
 class ClientLeft(Exception):
-    """Nobody waits for the response any more."""
+    """The client has disconnected."""
 
 
 async def while_connected(request: Request, seconds: float, work: Awaitable[T]) -> T:

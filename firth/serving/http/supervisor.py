@@ -117,7 +117,7 @@ def _without_weights(run: Run[Any]) -> Run[Any]:
 
 
 class _Supervisor(Server):
-    """Ends in this order: no more connections, then the fronts, when their requests are answered, then the rest."""
+    """Shuts down in this order: no more connections; then the fronts, once their requests are answered; then the rest."""
 
     fronts: Fronts
 

@@ -54,7 +54,7 @@ class TextDelta(NamedTuple):
 
 @dataclass(eq=False)
 class ResponseText:
-    """One text: `read` what the engine delivers, then `take` the piece."""
+    """One text: `read` events of the engine, then `take` the new piece."""
 
     number: int
     job: Job
@@ -140,7 +140,7 @@ class ResponseText:
 
 
 class Writing:
-    """The texts of one request. They are submitted together, or refused together; `cancel` frees what is still at work."""
+    """The texts of one request. They are submitted together, or refused together; `cancel` frees those that are still running."""
 
     def __init__(self, model: ServedModel, texts: list[ResponseText], dispatcher: Dispatcher) -> None:
         self.model, self.texts = model, texts

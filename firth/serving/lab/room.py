@@ -26,7 +26,7 @@ PAGE = Path(__file__).parent / "page"
 
 
 class Cancelled(Exception):
-    """Raised by a view's Progress when nobody waits for the result any more; long work therefore calls it often."""
+    """Raised by a view's Progress when the client no longer waits for the result, so long work calls it often."""
 
 
 class View(Protocol):

@@ -12,7 +12,8 @@ def stop_at(text: str, stops: Sequence[str]) -> int | None:
 
 
 class StopStrings:
-    """Streams a text up to the first stop string. Text that may be the beginning of one is held back until that is decided."""
+    """Streams a text up to its first stop string. The end of the text so far is held back while it could still begin a stop
+    string."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self.stops = stops
@@ -20,7 +21,7 @@ class StopStrings:
         self.found = False
 
     def push(self, piece: str) -> str:
-        """The text that is certain after `piece`."""
+        """The text that can be shown after `piece`."""
         if not self.stops:
             return piece
         held = self.held + piece

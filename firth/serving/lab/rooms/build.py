@@ -83,7 +83,7 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 
 
 def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """Begin to train; `state` tells how far it is."""
+    """Start a training; `state` reports its progress."""
     recipe = _recipe(request, library)
     progress("counting", 0, 1)
     weights = describe_recipe("your model", recipe, progress).parameters
@@ -96,7 +96,7 @@ def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
 
 
 def make(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """Begin to train one of the lab's starters, for a room that lacks it; `progress` tells how far it is."""
+    """Start to train one of the lab's starters, for a room that needs it; `progress` reports how far it is."""
     starter = STARTERS[request.choice("starter", tuple(STARTERS))]
     shop = library.workshop
     training = starter.training(shop.folder)
@@ -152,7 +152,7 @@ def _facts(job: StartedTraining | None, library: RunLibrary) -> dict[str, object
 
 
 def _openings(job: StartedTraining, library: RunLibrary) -> list[tuple[str, Mapping[str, str]]]:
-    """The rooms that show what was made, and the setting that chooses it there."""
+    """Rooms that show the new model, and the setting that selects it there."""
     library.add(job.path)
     if (vectors := _known(job, library.vectors)) is not None:
         return [(room, {"vectors": vectors}) for room in ("words", "search")]
@@ -166,7 +166,7 @@ def _known(job: StartedTraining, names: Mapping[str, Path]) -> str | None:
 
 
 def _rooms(facts: RunFacts) -> list[str]:
-    """The rooms that show something of the run: first those for what it is made for."""
+    """Rooms that show something about the run, those for its task first."""
     from firth.serving.lab.rooms import ROOMS, rooms  # which list this one
 
     able = sorted((one for one in ABILITIES if facts.can(one)), key=lambda one: one.inspects)
