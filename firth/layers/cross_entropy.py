@@ -242,7 +242,7 @@ def turn_into_gradient(logits_RV: Tensor, target_R: Tensor, share: float) -> Ten
 def _kernel() -> Any:
     """The Triton kernel, which reads the logits once; None without Triton."""
     try:
-        from firth.layers.kernels.triton import cross_entropy_code as cross_entropy_kernel
+        from firth.layers.kernels.triton import cross_entropy as cross_entropy_kernel
     except ModuleNotFoundError as error:
         if error.name != "triton":
             raise

@@ -233,7 +233,7 @@ class FixedKeyValue:
         AttentionState.after. A row that is full overwrites its last token: nobody should ask for that."""
         B, _, T, _ = k_BGTD.shape
         if k_BGTD.is_cuda and not torch.compiler.is_compiling() and _TRITON:
-            from firth.layers.kernels.triton.fixed_memory_code import write
+            from firth.layers.kernels.triton.fixed_memory import write
 
             write(self.k_BGCD, self.v_BGCE, k_BGTD, v_BGTE, self.length_B)
             return self.k_BGCD, self.v_BGCE, self

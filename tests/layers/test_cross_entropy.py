@@ -191,7 +191,7 @@ def test_what_is_not_finite_shows(bad: float) -> None:
 @pytest.mark.parametrize("block", [16, 64])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of an overflow in the interpreter
 def test_the_kernel_does_what_torch_does(dtype: torch.dtype, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = pytest.importorskip("firth.layers.kernels.triton.cross_entropy_code", reason="it is written in Triton")
+    kernel = pytest.importorskip("firth.layers.kernels.triton.cross_entropy", reason="it is written in Triton")
     monkeypatch.setattr(kernel, "BLOCK", block)
     device = "cpu" if INTERPRETED else "cuda"
     logits = torch.randn(N, V + 3).to(dtype)[:, :V] * 4  # rows further apart than they are long

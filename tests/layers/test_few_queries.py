@@ -13,7 +13,7 @@ from torch import Tensor
 triton = pytest.importorskip("triton", reason="the kernel is written in Triton")
 
 from firth.layers.attention import attend, mask, position  # noqa: E402
-from firth.layers.kernels.triton.few_queries_code import Fresh, few_queries  # noqa: E402
+from firth.layers.kernels.triton.few_queries import Fresh, few_queries  # noqa: E402
 from firth.layers.position import RotaryTurn, rotate  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"

@@ -29,7 +29,7 @@ class TestKernels:
     pytestmark = kernels
 
     def test_value_and_slope_are_right_to_the_last_bit_but_one(self) -> None:
-        from firth.layers.kernels.triton.gelu_code import gelu_backward, gelu_forward
+        from firth.layers.kernels.triton.gelu import gelu_backward, gelu_forward
 
         x = torch.cat((torch.linspace(-9, 9, 5001), torch.tensor([0.0, -0.0]))).bfloat16().to(DEVICE)
         z = x.double().requires_grad_()
@@ -42,7 +42,7 @@ class TestKernels:
         assert torch.equal(twice, 2 * gelu_backward(torch.ones_like(x), x))
 
     def test_in_float32_the_fit_is_as_good_as_it_says(self) -> None:
-        from firth.layers.kernels.triton.gelu_code import gelu_forward
+        from firth.layers.kernels.triton.gelu import gelu_forward
 
         x = torch.linspace(-9, 9, 20_001, device=DEVICE)
         exact = x.double() * 0.5 * torch.erfc(-x.double() * math.sqrt(0.5))
@@ -50,12 +50,12 @@ class TestKernels:
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
     def test_what_is_not_finite_shows(self, bad: float) -> None:
-        from firth.layers.kernels.triton.gelu_code import gelu_forward
+        from firth.layers.kernels.triton.gelu import gelu_forward
 
         assert gelu_forward(torch.tensor([bad, 1.0], device=DEVICE).bfloat16()).isfinite().tolist() == [False, True]
 
     def test_rows_that_lie_apart_and_a_last_block_that_is_not_full(self) -> None:
-        from firth.layers.kernels.triton.gelu_code import gelu_backward, gelu_forward
+        from firth.layers.kernels.triton.gelu import gelu_backward, gelu_forward
 
         x = torch.randn(70, 130, device=DEVICE).bfloat16()[:, :100]
         dy = torch.randn(100, 70, device=DEVICE).bfloat16().T

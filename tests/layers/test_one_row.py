@@ -14,7 +14,7 @@ from torch import Tensor, nn
 triton = pytest.importorskip("triton", reason="the kernels are written in Triton")
 
 from firth.layers.activation import gated, gelu_tanh  # noqa: E402
-from firth.layers.kernels.triton.one_row_code import place, product  # noqa: E402
+from firth.layers.kernels.triton.one_row import place, product  # noqa: E402
 from firth.layers.norm import NormConfig, norm  # noqa: E402
 from firth.layers.position import ALiBiConfig, RotaryTurn, rotate  # noqa: E402
 from firth.layers.state import FixedKeyValue  # noqa: E402

@@ -7,8 +7,11 @@ every launch. So what stands before and after a product is computed by its kerne
     x ← x + W o + b         h = φ(W N(x) + b)        x ← x + W h + b
 
 It computes what Block computes, in float32 between the products. `why_not` lists what it cannot do, and the block then runs as
-always. Letters: B batch, T time, d width, n outputs of a product.
+always. Letters: B batch, T time, d width, n outputs of a product, K its inputs, N outputs of a program, P padded to a power of
+two.
 """
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 from __future__ import annotations
 
@@ -17,10 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firth.layers.activation import ActivationKind, is_gated
 from firth.layers.hook_free import Linear
 from firth.layers.kernels import transposed_product
 from firth.layers.kernels.attention import no_triton
 from firth.layers.kernels.triton import few_queries
+from firth.layers.kernels.triton.lazy import gdc_launch_dependents, gdc_wait, import_triton, jit, tl, triton
+from firth.layers.kernels.triton.pieces import activated, moments, starts_early
 from firth.layers.known import ANY, Known
 from firth.layers.norm import RMSNorm
 from firth.layers.position import RotaryTurn, Unprojected
@@ -78,37 +84,221 @@ def one_row(x_BTd: Tensor) -> bool:
 def linear(x_BTd: Tensor, W_nd: Tensor, b_n: Tensor | None) -> Tensor:
     """x Wᵀ + b, by the kernel where it can."""
     if one_row(x_BTd) and W_nd.dtype == x_BTd.dtype:
-        from firth.layers.kernels.triton.one_row_code import product
-
         return product(x_BTd, W_nd, b_n)
     return transposed_product.linear(x_BTd, W_nd, b_n)
 
 
 def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyValue) -> tuple[Tensor, FixedKeyValue]:
-    from firth.layers.kernels.triton.few_queries_code import Fresh
-    from firth.layers.kernels.triton.one_row_code import place
-
     attention, feedforward = block.attention, block.feedforward
     turn, relative = (position, None) if isinstance(position, RotaryTurn) else (None, position)
-    qkv_BTn = product(x_BTd, attention.qkv, norm=block.attention_norm)
+    qkv_BTn = _layer_product(x_BTd, attention.qkv, norm=block.attention_norm)
     H, D, seen = attention.heads, attention.head_width, attention.narrowed(allowed)
     raw_BHTD = qkv_BTn[..., : H * D].reshape(1, 1, H, D).transpose(1, 2)
     call = attention.attend.call(raw_BHTD, past.k_BGCD, past.v_BGCE, seen, relative, past.length_B).reduced()
     if few_queries.takes_fresh(call):
-        o_BHTD = few_queries.run(call, Fresh(qkv_BTn, turn))
+        o_BHTD = few_queries.run(call, few_queries.Fresh(qkv_BTn, turn))
     else:
         q_BHTD = place(qkv_BTn, turn, past, H)
         o_BHTD = attention.attend(q_BHTD, past.k_BGCD, past.v_BGCE, seen, relative, past.length_B)
     o_BTd = o_BHTD.transpose(1, 2).flatten(2)
-    x_BTd = product(o_BTd, attention.out, residual=x_BTd)
-    h_BTh = product(x_BTd, feedforward.up, norm=block.feedforward_norm, activation=feedforward.activation)
-    return product(h_BTh, feedforward.down, residual=x_BTd), past
+    x_BTd = _layer_product(o_BTd, attention.out, residual=x_BTd)
+    h_BTh = _layer_product(x_BTd, feedforward.up, norm=block.feedforward_norm, activation=feedforward.activation)
+    return _layer_product(h_BTh, feedforward.down, residual=x_BTd), past
 
 
-def product(x_BTd: Tensor, layer: Linear | QuantisedLinear, **around: Any) -> Tensor:
+def _layer_product(x_BTd: Tensor, layer: Linear | QuantisedLinear, **around: Any) -> Tensor:
     """r + φ(W N(x) + b), where `around` is what of `norm`, `activation` and `residual` there is."""
     if isinstance(layer, QuantisedLinear):
         return layer.one_row(x_BTd, **around)
-    from firth.layers.kernels.triton.one_row_code import product as of_plain
+    return product(x_BTd, layer.weight, layer.bias, **around)
 
-    return of_plain(x_BTd, layer.weight, layer.bias, **around)
+
+def product(
+    x_11d: Tensor,
+    W_nd: Tensor,
+    b_n: Tensor | None = None,
+    *,
+    norm: nn.Module | None = None,
+    activation: ActivationKind | None = None,
+    residual: Tensor | None = None,
+    tile: tuple[int, int, int] | None = None,
+) -> Tensor:
+    """residual + φ(W N(x) + b), any part of which may be missing. `tile`: outputs and inputs at a time, and warps."""
+    import_triton(__name__)
+    K, gated = x_11d.shape[-1], is_gated(activation)
+    n = len(W_nd) // (2 if gated else 1)
+    y_11n = torch.empty(1, 1, n, dtype=x_11d.dtype, device=x_11d.device)
+    outputs, inputs, warps = tile or _tile(n, K, norm is not None, gated)
+    early = starts_early(x_11d)
+    gain, shift = (None, None) if norm is None else (norm.weight, getattr(norm, "bias", None))
+    eps: Any = 0.0 if norm is None else norm.eps
+    _product[(triton.cdiv(n, outputs),)](
+        x_11d.contiguous(),
+        W_nd.contiguous(),
+        y_11n,
+        *(x_11d if given is None else given for given in (b_n, residual, gain, shift)),
+        n,
+        K,
+        torch.finfo(x_11d.dtype).eps if eps is None else eps,
+        N=outputs,
+        KB=inputs,
+        KP=triton.next_power_of_2(K),
+        NORM="none" if norm is None else "layer" if isinstance(norm, nn.LayerNorm) else "rms",
+        ACTIVATION=activation or "none",
+        GATED=gated,
+        BIAS=b_n is not None,
+        RESIDUAL=residual is not None,
+        SHIFT=shift is not None,
+        EARLY=early,
+        num_warps=warps,
+        **({"launch_pdl": True} if early else {}),
+    )
+    return y_11n
+
+
+def place(qkv_BTn: Tensor, turn: RotaryTurn | None, past: FixedKeyValue, heads: int) -> Tensor:
+    """q_BHTD, turned; k, turned, and v are written to the memory of `past`."""
+    import_triton(__name__)
+    (B, T, _), (G, C, D) = qkv_BTn.shape, past.k_BGCD.shape[1:]
+    q_BHTD = torch.empty(B, heads, T, D, dtype=qkv_BTn.dtype, device=qkv_BTn.device)
+    early = starts_early(qkv_BTn)
+    cos, sin = (q_BHTD, q_BHTD) if turn is None else (turn.cos_TD.contiguous(), turn.sin_TD.contiguous())
+    _place[(B * T, heads + 2 * G)](
+        qkv_BTn,
+        q_BHTD,
+        past.k_BGCD,
+        past.v_BGCE,
+        past.length_B,
+        cos,
+        sin,
+        *past.k_BGCD.stride()[:3],
+        *past.v_BGCE.stride()[:3],
+        C,
+        T,
+        H=heads,
+        G=G,
+        D=D,
+        DP=triton.next_power_of_2(D),
+        TURN=turn is not None,
+        EARLY=early,
+        num_warps=1,
+        **({"launch_pdl": True} if early else {}),
+    )
+    return q_BHTD
+
+
+def _tile(n: int, K: int, normed: bool, gated: bool) -> tuple[int, int, int]:
+    """Measured on an H200 (LOG.md, "Decoding on a GPU")."""
+    if gated:
+        return 2, 512, 2
+    if normed:
+        return 4, 512, 4
+    if n >= 1 << 14:  # a vocabulary
+        return (16, 256, 4) if K <= 1024 else (4, 512, 4)
+    return (2, 1024, 4) if n >= 2048 else (4, 1024, 8)
+
+
+@jit
+def _product(  # noqa: PLR0912
+    x_at, W_at, y_at, b_at, residual_at, gain_at, shift_at, n, K, eps,
+    N: tl.constexpr, KB: tl.constexpr, KP: tl.constexpr,
+    NORM: tl.constexpr, ACTIVATION: tl.constexpr, GATED: tl.constexpr,
+    BIAS: tl.constexpr, RESIDUAL: tl.constexpr, SHIFT: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """x with N rows of W, and with N more if there is a gate. The loop only multiplies, and the norm enters after it, so that
+    nothing waits for a sum:
+
+        W ((x − μ) r ⊙ γ + β) = r (W (γ ⊙ x) − μ W γ) + W β
+
+    `EARLY`: the kernel starts before the one whose x it needs has finished, and reads its first weights meanwhile."""
+    out_N, k_K = tl.program_id(0) * N + tl.arange(0, N), tl.arange(0, KB)
+    real_N = out_N < n
+    row_N, gate_rows = out_N[:, None].to(tl.int64) * K, n.to(tl.int64) * K
+    W_NK = tl.load(W_at + row_N + k_K[None, :], mask=real_N[:, None] & (k_K < K)[None, :], other=0.0)
+    if GATED:
+        V_NK = tl.load(W_at + gate_rows + row_N + k_K[None, :], mask=real_N[:, None] & (k_K < K)[None, :], other=0.0)
+    if EARLY:
+        gdc_launch_dependents()
+        gdc_wait()
+    y_NK, gain_NK, shift_NK = (tl.zeros([N, KB], tl.float32), tl.zeros([N, KB], tl.float32), tl.zeros([N, KB], tl.float32))
+    v_NK, gain_v_NK, shift_v_NK = (tl.zeros([N, KB], tl.float32), tl.zeros([N, KB], tl.float32), tl.zeros([N, KB], tl.float32))
+    for at in range(0, K, KB):
+        column_K = at + k_K
+        real_K = column_K < K
+        x_K = tl.load(x_at + column_K, mask=real_K, other=0.0).to(tl.float32)
+        if NORM != "none":
+            gain_K = tl.load(gain_at + column_K, mask=real_K, other=0.0).to(tl.float32)
+            x_K *= gain_K
+            if NORM == "layer":
+                gain_NK += W_NK.to(tl.float32) * gain_K[None, :]
+            if SHIFT:
+                shift_K = tl.load(shift_at + column_K, mask=real_K, other=0.0).to(tl.float32)
+                shift_NK += W_NK.to(tl.float32) * shift_K[None, :]
+        y_NK += W_NK.to(tl.float32) * x_K[None, :]
+        if GATED:
+            if NORM == "layer":
+                gain_v_NK += V_NK.to(tl.float32) * gain_K[None, :]
+            if SHIFT:
+                shift_v_NK += V_NK.to(tl.float32) * shift_K[None, :]
+            v_NK += V_NK.to(tl.float32) * x_K[None, :]
+        more_NK = real_N[:, None] & (column_K + KB < K)[None, :]
+        W_NK = tl.load(W_at + row_N + column_K[None, :] + KB, mask=more_NK, other=0.0)
+        if GATED:
+            V_NK = tl.load(W_at + gate_rows + row_N + column_K[None, :] + KB, mask=more_NK, other=0.0)
+    mean, scale = 0.0, 1.0
+    if NORM != "none":
+        mean, scale = moments(x_at, K, eps, KP, NORM)
+    y_N = _finished(y_NK, gain_NK, shift_NK, mean, scale, NORM, SHIFT)
+    if BIAS:
+        y_N += tl.load(b_at + out_N, mask=real_N, other=0.0).to(tl.float32)
+    y_N = activated(y_N, ACTIVATION)
+    if GATED:
+        v_N = _finished(v_NK, gain_v_NK, shift_v_NK, mean, scale, NORM, SHIFT)
+        if BIAS:
+            v_N += tl.load(b_at + n + out_N, mask=real_N, other=0.0).to(tl.float32)
+        y_N *= v_N
+    if RESIDUAL:
+        y_N += tl.load(residual_at + out_N, mask=real_N, other=0.0).to(tl.float32)
+    tl.store(y_at + out_N, y_N.to(y_at.dtype.element_ty), mask=real_N)
+
+
+@jit
+def _finished(y_NK, gain_NK, shift_NK, mean, scale, NORM: tl.constexpr, SHIFT: tl.constexpr):
+    y_N = tl.sum(y_NK, 1)
+    if NORM == "layer":
+        y_N -= mean * tl.sum(gain_NK, 1)
+    if NORM != "none":
+        y_N *= scale
+    if SHIFT:
+        y_N += tl.sum(shift_NK, 1)
+    return y_N
+
+
+@jit
+def _place(
+    qkv_at, q_at, k_at, v_at, length_at, cos_at, sin_at, k_b, k_g, k_c, v_b, v_g, v_c, C, T,
+    H: tl.constexpr, G: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, TURN: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """One head of one token."""
+    if EARLY:
+        gdc_launch_dependents()
+        gdc_wait()
+    token, head = tl.program_id(0), tl.program_id(1)
+    b, t = (token // T).to(tl.int64), token % T
+    d_D = tl.arange(0, DP)
+    real_D = d_D < D
+    from_at = qkv_at + token * (H + 2 * G) * D + head * D
+    x_D = tl.load(from_at + d_D, mask=real_D, other=0.0)
+    if TURN:  # noqa: SIM102  # the second is known only on the device
+        if head < H + G:
+            other_D = tl.load(from_at + (d_D + D // 2) % D, mask=real_D, other=0.0).to(tl.float32)
+            cos_D = tl.load(cos_at + token * D + d_D, mask=real_D, other=0.0).to(tl.float32)
+            sin_D = tl.load(sin_at + token * D + d_D, mask=real_D, other=0.0).to(tl.float32)
+            x_D = (x_D.to(tl.float32) * cos_D + other_D * sin_D).to(x_D.dtype)
+    position = tl.minimum(tl.load(length_at + b) + t, C - 1)
+    if head < H:
+        tl.store(q_at + ((b * H + head) * T + t) * D + d_D, x_D, mask=real_D)
+    elif head < H + G:
+        tl.store(k_at + b * k_b + (head - H) * k_g + position * k_c + d_D, x_D, mask=real_D)
+    else:
+        tl.store(v_at + b * v_b + (head - H - G) * v_g + position * v_c + d_D, x_D, mask=real_D)

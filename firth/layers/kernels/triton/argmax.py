@@ -1,4 +1,4 @@
-"""The kernel of argmax.py: one program per row, which remembers the best of every column of a block."""
+"""The largest number of each row: one program per row, which remembers the best of every column of a block."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
