@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,8 @@ TEXTS = ["the list is set", "a name"]
 
 @pytest.fixture
 def verbs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Verbs that are added are removed afterwards."""
+    """Verbs that are added are removed afterwards; those of firth, which importing their module adds, stay."""
+    importlib.import_module("firth.cli.verbs")
     monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
     shell._command.cache_clear()
     yield
