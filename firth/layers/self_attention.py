@@ -100,7 +100,7 @@ class SelfAttention(TokenMixer):
         self.attend.layers = config.layers
         self.score_layer = self.attend.score_layer
         self.why_not_cached = unknown_setting(config.attention, cached_attention.KNOWS)
-        if config.mixer != "softmax" or config.tables is not None:
+        if self.local or config.tables is not None:
             self.why_not_cached = "a window, or tables of positions"
         register(self, self.score_layer.layer_parameters())
         own = config.position_projections
@@ -201,6 +201,7 @@ class WindowAttention(SelfAttention):
     kind = "window"
     label = "window attention"
     about = "Every token weighs the last tokens (Beltagy et al. 2020)."
+    local = True
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__(config)

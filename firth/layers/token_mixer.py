@@ -20,6 +20,7 @@ class TokenMixer(Idea, Direct, ABC):
     uses: ClassVar[tuple[str, ...]] = ("heads",)
     takes_bias: ClassVar[bool] = False  # whether positions can act on its scores
     takes_turn: ClassVar[bool] = False  # whether positions can turn its q and k
+    local: ClassVar[bool] = False  # whether a token only sees some around it, so that their positions may be others
     forgets: ClassVar[bool] = False  # whether its state lets a text go on for ever
 
     heads: int

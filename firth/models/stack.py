@@ -15,6 +15,7 @@ from firth.layers.block import Block
 from firth.layers.cross_attention import Source
 from firth.layers.position import SCHEMES, LayerPosition, PositionScheme
 from firth.layers.state import AttentionState
+from firth.layers.token_mixer import MIXERS
 from firth.models.config import TransformerSettings
 
 
@@ -50,6 +51,7 @@ class Stack(nn.Module):
         self.embedding_norm = block.make_norm(inputs) if config.embedding.norm else None
         self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=block.biased)
         self.mixers = [config.attention.in_layer(layer) for layer in range(depth)]
+        self.is_local = [MIXERS[mixer].local for mixer in self.mixers]
         shared = depth // (groups or depth)  # layers of each block
         self.blocks = nn.ModuleList(Block(replace(block, mixer=mixer, layers=shared)) for mixer in self.mixers[::shared])
         if config.embedding.norm == "replaces_first":
@@ -92,7 +94,7 @@ class Stack(nn.Module):
         layers = []
         for n, block in enumerate(self.layers()):
             source = sources[n] if sources is not None else None
-            where = local if self.mixers[n] == "window" else position
+            where = local if self.is_local[n] else position
             x_BTd, layer = block(x_BTd, allowed, where, state.layers[n] if state else None, source)
             layers.append(layer)
         return self.norm(x_BTd), state.after(layers, length) if state else None

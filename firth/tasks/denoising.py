@@ -86,7 +86,7 @@ class DenoisingRun(CorruptedTextRun):
         *lefts, last = text.split(BLANK)
         pieces: list[NDArray[np.int64]] = []
         for left in lefts:
-            pieces += [self._ids(left if self.tokenizer.kind == "char" else left.rstrip(" ")), np.array([self.tokenizer.vocab])]
+            pieces += [self._ids(self.tokenizer.before_gap(left)), np.array([self.tokenizer.vocab])]
         end = np.array([self.tokenizer.eos], dtype=np.int64)
         token_S = np.concatenate([*pieces, self._ids(last), end])
         if (token_S[:-1] == end).any():

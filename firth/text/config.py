@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, TypeVar, get_args
 
 from firth.config import renamed
 from firth.errors import ConfigError
@@ -12,6 +13,7 @@ from firth.text.data_set import DATA_SETS, Holds
 from firth.text.readers.blank_records import Empty
 from firth.text.readers.reader import READERS, Format
 
+T = TypeVar("T")
 Name = Annotated[str, DATA_SETS]
 LearnedKind = Literal["char", "word", "bpe", "wordpiece", "unigram"]
 Kind = Literal[LearnedKind, "imported"]
@@ -373,6 +375,10 @@ class TokenizerConfig:
             raise ConfigError(
                 f"tokenizer.min_count is {self.min_count}, but unigram keeps pieces by likelihood, not by count. Remove it."
             )
+
+    def learns_from(self, train: Sequence[T], valid: Sequence[T] | None) -> list[T]:
+        """The examples that the vocabulary is learned from: characters also come from those of the validation."""
+        return [*train, *((valid or ()) if self.kind == "char" else ())]
 
 
 def _smallest(kind: Kind) -> tuple[int, str]:

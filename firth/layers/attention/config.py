@@ -153,7 +153,7 @@ class CausalConfig(WindowedConfig):
                     'model.attention.mask = "window" needs model.attention.span, the number of tokens in the window, the current '
                     "one included"
                 )
-            case _ if self.span is not None and self.mask != "window" and self.kind != "based":
+            case _ if self.span is not None and self.mask != "window" and not self._uses("span"):
                 raise ConfigError(
                     f'model.attention.span = {self.span} only applies to model.attention.mask = "window"; given "{self.mask}". '
                     "Remove model.attention.span, or change the mask"
@@ -161,10 +161,13 @@ class CausalConfig(WindowedConfig):
             case _:
                 pass
 
+    def _uses(self, setting: str) -> bool:
+        return any(setting in MIXERS[self.in_layer(layer)].uses for layer in range(2))
+
     def _check_kind(self) -> None:
         """Refuse settings that this kind of attention has no place for."""
         kind = self.kind
-        if self.feature_width is not None and kind != "based":
+        if self.feature_width is not None and not self._uses("feature_width"):
             raise ConfigError(
                 f'model.attention.feature_width only applies to model.attention.kind = "based"; given "{kind}". Remove it.'
             )

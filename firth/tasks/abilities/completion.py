@@ -49,7 +49,7 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
         raise DataError(f"the text has {text.count(BLANK)} blanks; expected exactly one {BLANK}")
     left, right = text.split(BLANK)
     # A space before the blank belongs to the filler: " cinema" is one piece to a subword tokenizer, "a " is not.
-    stem = left if model.tokenizer.kind == "char" else left.rstrip(" ")
+    stem = model.tokenizer.before_gap(left)
     # A word tokenizer reads "cinema." as one word, so punctuation right after the blank belongs to the filler's token.
     tail = re.split(r"\s", right, maxsplit=1)[0] if model.tokenizer.kind == "word" else ""
     fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)

@@ -50,7 +50,7 @@ def masked_parts(model: MaskedRun, parts: Sequence[str]) -> tuple[NDArray[np.int
     start_ids, end_ids, mask = model.start_ids(), model.end_ids(), np.array([model.tokenizer.vocab])
     pieces = [start_ids]
     for part in parts[:-1]:
-        pieces += [_ids(model, part if model.tokenizer.kind == "char" else part.rstrip(" ")), mask]
+        pieces += [_ids(model, model.tokenizer.before_gap(part)), mask]
     token_T = np.concatenate([*pieces, _ids(model, parts[-1]), end_ids]).astype(np.int64)
     return token_T, np.flatnonzero(token_T == model.tokenizer.vocab).tolist()
 

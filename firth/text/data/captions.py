@@ -61,7 +61,7 @@ def prepare_captions(
     and test."""
     parts, sha256 = _parts(data, progress)
     if isinstance(tokenizer, TokenizerConfig):
-        known = [*parts["train"].texts, *(parts["valid"].texts if tokenizer.kind == "char" and "valid" in parts else ())]
+        known = tokenizer.learns_from(parts["train"].texts, parts["valid"].texts if "valid" in parts else ())
         tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(known), max(2, len(known)))
     encoded = {name: _encoded(part, tokenizer) for name, part in parts.items()}
     train = encoded["train"]

@@ -73,8 +73,8 @@ def prepare_conversations(
     if valid is None and data.valid:
         train, valid = held_out(whole, data.valid, "conversations")
     if isinstance(tokenizer, TokenizerConfig):
-        known = train + (valid or [] if tokenizer.kind == "char" else [])
-        known += test or [] if tokenizer.kind == "char" and data.name is not None else []  # generated: known in advance
+        known = tokenizer.learns_from(train, valid)
+        known = tokenizer.learns_from(known, test if data.name is not None else None)  # generated: known in advance
         texts = pieces_of_texts(message.content for one in known for message in one.messages)
         tokenizer = Tokenizer.train(tokenizer, texts, documents=1, markers=(*MARKERS, *special))
     encoded = encode(train, tokenizer, progress, format)

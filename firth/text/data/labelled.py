@@ -80,7 +80,7 @@ def prepare_labelled(
         train, valid = held_out(whole, data.valid, "examples")
     train = train + more
     if isinstance(tokenizer, TokenizerConfig):
-        known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known = tokenizer.learns_from(train, valid)
         texts = pieces_of_texts(example.text for example in known)
         tokenizer = Tokenizer.train(tokenizer, texts, documents=len(known), also=also)
     encoded = _encoded(train, tokenizer, labels, progress)

@@ -66,7 +66,7 @@ def prepare_pairs(
     if valid is None and data.valid:
         train, valid = held_out(whole, data.valid, "pairs", lambda pair: pair.source)
     if isinstance(tokenizer, TokenizerConfig):
-        known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known = tokenizer.learns_from(train, valid)
         known += test or [] if data.name == "dates" else []  # generated: their characters are known in advance
         tokenizer = _learned(tokenizer, known)
     encoded = _encoded(train, tokenizer, progress)

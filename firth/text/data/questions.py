@@ -73,7 +73,7 @@ def prepare_questions(
     elif data.valid:
         train, valid = held_out(whole, data.valid, "questions", lambda one: one.context)
     if isinstance(tokenizer, TokenizerConfig):
-        known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known = tokenizer.learns_from(train, valid)
         texts = dict.fromkeys(text for one in known for text in (one.context, one.question))  # each context once
         tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(texts), documents=2 * len(known))
     test = None if data.test_path is None else read_questions(find(data.test_path, data.format, empty=data.empty), progress)

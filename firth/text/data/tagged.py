@@ -62,7 +62,7 @@ def prepare_tagged(data: TaggedConfig, tokenizer: TokenizerConfig | Tokenizer, p
     elif data.valid:
         train, valid = held_out(whole, data.valid, "sentences")
     if isinstance(tokenizer, TokenizerConfig):
-        known = train + (valid or [] if tokenizer.kind == "char" else [])
+        known = tokenizer.learns_from(train, valid)
         texts = pieces_of_texts(" ".join(sentence.words) for sentence in known)
         tokenizer = Tokenizer.train(tokenizer, texts, documents=1)
     test = None if data.test_path is None else _read(find(data.test_path, data.format), columns, progress)

@@ -298,6 +298,10 @@ class Tokenizer:
         spelling = self._codec.spelling(special)
         return dataclasses.replace(spelling, tokens=spelling.tokens + (b"",) * (self.vocab - len(spelling.tokens)))
 
+    def before_gap(self, text: str) -> str:
+        """The text before a gap: its last space belongs to the token in the gap, unless tokens are characters."""
+        return text if self.kind == "char" else text.rstrip(" ")
+
     def begins_text(self, before: Sequence[int]) -> bool:
         """True if a space with which a token begins is not shown after the tokens `before`."""
         if not self.spelling.drops_space:
