@@ -11,7 +11,7 @@ from firth.cli.app import Json, print_json, verb
 from firth.cli.settings import settings
 
 if TYPE_CHECKING:
-    from firth.experiments.distribution import PerProcess
+    from firth.experiments.describe import PerProcess
 
 
 @verb(takes_settings=True)

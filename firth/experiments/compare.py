@@ -2,16 +2,113 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from firth.api.training import as_recipe, train_into, watching
 from firth.errors import ConfigError, did_you_mean
-from firth.experiments.learning import KINDS, Learning, learning
+from firth.figures.figure import Figure
+from firth.figures.training import Against, Log, training_curves
 from firth.inspection.cost import Costs
 from firth.inspection.gradient_flow import Flows, compare_flow
 from firth.inspection.timing import measured
 from firth.progress import Progress
+from firth.text.data.running_text import running_text
+from firth.training import log
+
+KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")
+AGAINST: tuple[Against, ...] = ("tokens", "step", "seconds")
+_VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
+
+
+@dataclass(frozen=True, repr=False)
+class Learning:
+    """The logs of models of equal size that learned the same text in the same number of steps (S28): the recipes docs-char-rnn,
+    -lstm and so on. `.figures()` draws their losses, `.text()` is the table."""
+
+    logs: Mapping[str, Log]  # of each kind of model
+
+    def figures(self) -> dict[str, Figure]:
+        """The training and the validation loss of all models, against tokens, steps and seconds."""
+        return {against: training_curves(self.logs, "loss", against) for against in AGAINST}
+
+    def __repr__(self) -> str:
+        return f"<Learning: {', '.join(self.logs)}; .figures() draws their losses, .text() is the table>"
+
+    def _repr_html_(self) -> str:
+        return self.figures()["tokens"]._repr_html_()
+
+    def text(self) -> str:
+        """The last held-out loss, and what it takes each model to reach the worst of them."""
+        goal = max(lines[-1]["valid"]["loss"] for lines in self.logs.values())
+        rows = [f"{'model':<13}{'held-out':>9}{'steps':>8}{'tokens':>11}{'seconds':>9}{'tokens/s':>10}"]
+        for kind, lines in self.logs.items():
+            last = lines[-1]
+            rows.append(f"{kind:<13}{last['valid']['loss']:>9.3f}{self._reached(kind, goal)}{last['tokens_per_second']:>10,.0f}")
+        notes = [f"held-out: nats per character at the end; steps, tokens and seconds: until it is {goal:.3f}"]
+        if any(self._at_once(kind, goal) for kind in self.logs):
+            notes.append("≤: reached at or before the first measurement")
+        if idle := [kind for kind in self.logs if not self._learned(kind)]:
+            notes.append(f"–: the loss of {', '.join(idle)} never fell below the first measurement. Raise --steps.")
+        return "\n".join([*rows, *notes])
+
+    def _reached(self, kind: str, goal: float) -> str:
+        if not self._learned(kind):
+            return f"{'–':>8}{'–':>11}{'–':>9}"
+        first, before = self.reached(kind, goal), "≤" if self._at_once(kind, goal) else ""
+        tokens, seconds = f"{before}{first['tokens']:,}", f"{before}{first['seconds']:.1f}"
+        return f"{before + format(first['step'], ','):>8}{tokens:>11}{seconds:>9}"
+
+    def _validations(self, kind: str) -> list[Mapping[str, Any]]:
+        return [line for line in self.logs[kind] if "valid" in line]
+
+    def _at_once(self, kind: str, goal: float) -> bool:
+        """True if the first measurement is below `goal`: the goal may have been reached earlier."""
+        return self._learned(kind) and bool(self._validations(kind)[0]["valid"]["loss"] <= goal)
+
+    def _learned(self, kind: str) -> bool:
+        """True if the held-out loss fell after the first measurement."""
+        losses = [line["valid"]["loss"] for line in self._validations(kind)]
+        return bool(losses[-1] < losses[0])
+
+    def reached(self, kind: str, goal: float) -> Mapping[str, Any]:
+        """The first validation at which the held-out loss is at most `goal`."""
+        return next(line for line in self.logs[kind] if "valid" in line and line["valid"]["loss"] <= goal)
+
+
+def learning(
+    out: str | Path,
+    steps: int = 300,
+    kinds: Sequence[str] = KINDS,
+    data: str | Path = "docs",
+    progress: Progress | bool = True,
+) -> Learning:
+    """Train models of equal size for `steps` steps, each into out/KIND. `data` is a text file or a named data set."""
+    if steps < _VALIDATIONS:
+        raise ConfigError(f"steps is {steps}; expected at least {_VALIDATIONS}")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f'there is no model "{kind}" to compare; choose from {", ".join(KINDS)}')
+    logs, source = {}, running_text(str(data))
+    table = {"path": source.path} if source.name is None else {"name": source.name}
+    for kind in kinds:
+        recipe = as_recipe(f"docs-char-{kind}", {"data": table})
+        training = dataclasses.replace(
+            recipe.training,
+            steps=steps,
+            warmup=min(recipe.training.warmup, steps // 10),
+            log_every=max(1, steps // 100),
+            evaluate_every=steps // _VALIDATIONS,
+        )
+        recipe = dataclasses.replace(recipe, training=training, expected=None)
+        with watching(progress, kind) as watcher:
+            folder = train_into(recipe, Path(out) / kind, watcher=watcher)
+        logs[kind] = log.read(folder.log)
+    return Learning(logs)
+
 
 COMPARISONS: Mapping[str, Callable[..., Any]] = {"flow": compare_flow, "cost": measured, "learning": learning}
 

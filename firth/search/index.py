@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -13,21 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError, did_you_mean, option
+from firth.files import exists, load_tensors, save_tensors
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.search.dense import AveragedVectors, ContextualVectors, Dense, Embedder
 from firth.search.documents import Document, fingerprint, read_documents
-from firth.search.index_file import IndexFile
 from firth.search.tfidf import TfIdf
 from firth.text.readers.reader import Format
+from firth.vectors.firth_file import is_safetensors
 
 if TYPE_CHECKING:
     from firth.tasks.run import Run
     from firth.vectors.wordvectors import WordVectors
 
+
 MethodName = Literal["tfidf", "vectors", "contextual"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 _GIVE = {"vectors": f"Give a file with {option('vectors')}", "contextual": f"Give one with {option('run')}"}
+FORMAT, VERSION = "firth-index", "1"
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class Method(Protocol):
@@ -152,3 +157,67 @@ def _run(run: Run[Any] | str | os.PathLike[str] | None) -> Run[Any]:
 def _dense(name: MethodName, embedder: Embedder, texts: Sequence[str], index_file: IndexFile) -> Dense:
     arrays = index_file.part(name, lambda: embedder.sha256, lambda: {"vectors": embedder(texts)})
     return Dense(embedder, arrays["vectors"])
+
+
+@dataclass
+class IndexFile:
+    """Document vectors and inverted index in one safetensors file, so that documents are embedded only once. A part is the arrays
+    of one method; the header says from which documents and which model it was made, and a part made from others is not used."""
+
+    path: Path | None  # None: nothing is kept
+    documents: str  # fingerprint
+    made_from: dict[str, str]  # method → fingerprint of its model
+    arrays: dict[str, Arrays]
+    changed: bool = False
+
+    @classmethod
+    def opened(cls, file: str | os.PathLike[str] | None, documents: str) -> IndexFile:
+        """The file at `file`, without the parts that were made from other documents."""
+        path = Path(file).expanduser() if file is not None else None
+        before, made_from, arrays = _read(path) if path is not None and exists(path) else ("", {}, {})
+        return cls(path, documents, made_from, arrays) if before == documents else cls(path, documents, {}, {})
+
+    def part(self, method: str, made_from: Callable[[], str], make: Callable[[], Arrays]) -> Arrays:
+        """The stored part, or, if there is none or it was made from another model, a new one."""
+        if self.path is None:
+            return make()
+        model = made_from()
+        if self.made_from.get(method) != model:
+            self.arrays[method], self.made_from[method], self.changed = make(), model, True
+        return self.arrays[method]
+
+    def save(self) -> None:
+        if self.path is None or not self.changed:
+            return
+        import torch
+
+        tensors = {
+            f"{method}.{name}": torch.tensor(np.asarray(array))
+            for method, arrays in self.arrays.items()
+            for name, array in arrays.items()
+        }
+        facts = {"format": FORMAT, "version": VERSION, "documents": self.documents, "made_from": json.dumps(self.made_from)}
+        save_tensors(self.path, tensors, facts)
+        self.changed = False
+
+
+def _read(path: Path) -> tuple[str, dict[str, str], dict[str, Arrays]]:
+    """Documents, models and parts. A file of another kind is an error, so that it is never overwritten."""
+    if path.is_dir() or not _is_safetensors(path):
+        raise DataError(f"{path} is not an index of `firth search`. Choose another file")
+    tensors, metadata = load_tensors(path)
+    if metadata.get("format") != FORMAT:
+        raise DataError(f"{path} is not an index of `firth search`. Choose another file")
+    if metadata.get("version") != VERSION:
+        return "", {}, {}  # of another version of firth: everything is made anew
+    made_from: dict[str, str] = json.loads(metadata["made_from"])
+    arrays: dict[str, dict[str, NDArray[Any]]] = {method: {} for method in made_from}
+    for name, tensor in tensors.items():
+        method, _, array = name.partition(".")
+        arrays[method][array] = tensor.numpy()
+    return metadata["documents"], made_from, dict(arrays)
+
+
+def _is_safetensors(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_safetensors(file.read(9))

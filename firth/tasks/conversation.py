@@ -40,8 +40,7 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
 from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows, skill_table
 from firth.text.batches.buckets import Bucketed
-from firth.text.batches.conversations import ConversationBatch
-from firth.text.batches.packing import PackedConversations
+from firth.text.batches.conversations import ConversationBatch, PackedConversations
 from firth.text.batches.padding import PADDING
 from firth.text.chat_template import ChatTemplate, read_template, template_of
 from firth.text.config import ConversationsConfig, TokenizerConfig

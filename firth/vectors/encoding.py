@@ -31,10 +31,10 @@ from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache, sealed
-from firth.text.checksums import digest, digests
 from firth.text.lexicon import CountedWords, Lexicon, lexicon_of, rename
 from firth.text.readers.corpus import Corpus, Scan, Scanning, known_scan
 from firth.text.readers.reader import Format
+from firth.text.sealed import digest, digests
 from firth.text.threads import in_order
 from firth.text.threads import workers as threads
 from firth.vectors.sentences import Source, opened

@@ -9,7 +9,7 @@ import pytest
 from runs import TEXT
 from shell import Firth
 
-from firth.experiments.learning import Learning
+from firth.experiments.compare import Learning
 from firth.inspection.gradient_flow import compare_flow
 from firth.training import log
 

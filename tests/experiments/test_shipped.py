@@ -12,7 +12,7 @@ from shell import Firth, firth
 from firth.api import Recipe, find_recipe
 from firth.config import Table
 from firth.errors import ConfigError
-from firth.experiments import learning
+from firth.experiments import compare as learning
 from firth.experiments.results import duration, result
 from firth.models import parameters, size_of
 from firth.shipped import FOLDER, recipe_path, shipped

@@ -12,8 +12,8 @@ from runs import recipe_table
 
 from firth.api import Recipe, Watcher, compose
 from firth.errors import DataError
-from firth.experiments import side_by_side
-from firth.experiments.side_by_side import train_side_by_side
+from firth.experiments.tour import station
+from firth.experiments.tour.station import train_side_by_side
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -29,7 +29,7 @@ def losses(path: Path) -> list[float]:
 
 @pytest.mark.long
 def test_they_are_the_models_that_are_trained_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    monkeypatch.setattr(station, "cores", lambda: 2)
     runs = {kind: (recipe(kind), tmp_path / kind) for kind in ("rnn", "gru")}
     heard: dict[str, list[tuple[int, int]]] = {}
     train_side_by_side(runs, Watcher(work=lambda what, done, total: heard.setdefault(what, []).append((done, total))))
@@ -49,7 +49,7 @@ def train_alone(given: Recipe, out: Path) -> None:
 
 @pytest.mark.long
 def test_an_error_of_one_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    monkeypatch.setattr(station, "cores", lambda: 2)
     broken = compose({**recipe_table(model="rnn"), "data": {"path": str(tmp_path / "missing.txt")}})
     endless = recipe("gru", steps=1_000_000)
     with pytest.raises(DataError, match=r"missing\.txt"):

@@ -16,8 +16,8 @@ from runs import recipe_table
 from shell import Firth, firth
 
 from firth.api import Recipe, Watcher, compose, find_recipe, load
-from firth.experiments import side_by_side, tour
-from firth.experiments.tour import Audience, language, tags, take, translation, words
+from firth.experiments import tour
+from firth.experiments.tour import Audience, language, station, tags, take, translation, words
 from firth.experiments.tour.station import Guide
 from firth.figures.page import Section
 from firth.text.data_set import Part
@@ -59,7 +59,7 @@ def make_tiny(patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(language, "find_recipe", tiny)
     patch.setattr(translation, "find_recipe", tiny_dates(folder))
     patch.setattr(tags, "WORDS", {"train": 2_000, "valid": 200, "test": 500})
-    patch.setattr(side_by_side, "cores", lambda: 1)  # without the seconds that further processes take to start
+    patch.setattr(station, "cores", lambda: 1)  # without the seconds that further processes take to start
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from firth.api import compose, find_recipe
 from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, ENGLISH, SENTENCES
 from firth.serving.lab.run_facts import run_facts
 from firth.tasks.ability import ANSWER
-from firth.text.datasets.story_words import TRAIN
+from firth.text.datasets.stories import TRAIN
 
 READS = {"evaluate", "embed"}
 CONTINUES = {*READS, "generate", "score", "complete", "predict", "walk"}

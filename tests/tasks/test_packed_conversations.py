@@ -17,8 +17,7 @@ from firth.errors import ConfigError, Interrupted
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
 from firth.tasks.conversation import conversation, conversation_by_answer
-from firth.text.batches.conversations import EncodedConversations
-from firth.text.batches.packing import PackedConversations, packed, windows
+from firth.text.batches.conversations import EncodedConversations, PackedConversations, packed, windows
 from firth.text.batches.padding import PADDING
 from firth.text.conversation import Rendered
 

@@ -12,8 +12,7 @@ import pytest
 
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import prepare_questions
-from firth.text.datasets.stories import StoryQuestion, part_of, story
-from firth.text.datasets.story_words import HELD_OUT, TRAIN, StoryWords
+from firth.text.datasets.stories import HELD_OUT, TRAIN, StoryQuestion, StoryWords, part_of, story
 
 
 def stories(count: int = 300) -> Iterator[list[StoryQuestion]]:

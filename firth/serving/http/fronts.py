@@ -22,7 +22,8 @@ _JOIN = 10.0  # seconds that a process has to end when its pipe is closed
 
 
 class HeldConnections:
-    """At most as many as there are `states`: states[number] says how far a connection is, and is written by the front."""
+    """The supervisor's copies of a front's connections, in case the front is killed; at most as many as there are
+    `states`: states[number] says how far a connection is, and is written by the front."""
 
     def __init__(self, states: MutableSequence[int]) -> None:
         self._states = states

@@ -27,9 +27,9 @@ from firth.errors import DataError
 from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache, sealed
-from firth.text.checksums import digest, digests
 from firth.text.readers.corpus import Corpus, Scan, part
 from firth.text.readers.pieces import Piece, batches
+from firth.text.sealed import digest, digests
 from firth.text.threads import in_order, workers
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
