@@ -30,7 +30,7 @@ def costly_output(network: Network, model: Any, tokenizer: TokenizerConfig, devi
         return None
     advice = _advice(model, width, tokenizer)
     each = f"{vocab:,} tokens × {width:,} numbers for each predicted token"
-    return f"the output layer takes {share:.0%} of the arithmetic of this training: {each}. {advice}"
+    return f"the output layer accounts for {share:.0%} of the FLOPs of this training: {each}. {advice}"
 
 
 def _advice(model: Any, width: int, tokenizer: TokenizerConfig) -> str:

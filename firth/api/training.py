@@ -321,10 +321,10 @@ def _adapted(network: Network, config: TrainingConfig, trained: Collection[str],
     whole = sum(parameter.numel() for parameter in network.parameters())
     adapt(network, config.adapters, generator)
     freeze(network, trained)
-    besides = f", and {len(trained)} weights that are new" if trained else ""
+    besides = f", and {len(trained)} new weights" if trained else ""
     return (
-        f"{trained_parameters(network):,} parameters are trained, those of LoRA adapters of rank {config.lora}{besides}; "
-        f"the {whole:,} of the model stay as they are"
+        f"{trained_parameters(network):,} parameters are trained: LoRA adapters of rank {config.lora}{besides}; "
+        f"the {whole:,} parameters of the model are frozen"
     )
 
 

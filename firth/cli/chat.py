@@ -39,7 +39,7 @@ def chat(
         Path, typer.Argument(help="Run folder of a model trained on conversations, or public model with a chat template.")
     ],
     decoding: Settings,
-    system: Annotated[str | None, typer.Option(help="A first message that sets the scene. [default: none]")] = None,
+    system: Annotated[str | None, typer.Option(help="System message. [default: none]")] = None,
     quantise: Quantise = None,
     draft: Draft = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each answer.")] = False,

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Draft = Annotated[
     Path | None,
     typer.Option(
-        help="Smaller run with the same vocabulary: it proposes tokens, the run verifies several in one step. [default: none]",
+        help="Smaller run with the same vocabulary, for speculative decoding. [default: none]",
     ),
 ]
 Quantise = Annotated[
-    str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: as they are]")
+    str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: not quantised]")
 ]
 
 

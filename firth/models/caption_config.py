@@ -55,7 +55,7 @@ class TransformerCaptionConfig(TransformerSettings):
             raise ConfigError(f"model.encoder_depth is {self.encoder_depth}; expected 0 or more")
         at_most("encoder_depth", self.encoder_depth or 0)
         if self.feedforward.parallel:
-            raise ConfigError("model.feedforward.parallel has no place for the decoder's attention to the image. Remove it.")
+            raise ConfigError("model.feedforward.parallel does not apply to a decoder that attends to an image. Remove it.")
         super().__post_init__()
 
     def positions(self, tokens: int) -> int:

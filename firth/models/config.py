@@ -144,7 +144,7 @@ class TransformerSettings(ModelSettings):
             )
         if not self.attention.key_bias and not self.bias:
             raise ConfigError(
-                "model.attention.key_bias = false leaves out the biases of keys alone, and model.bias = false those of all. "
+                "model.attention.key_bias = false removes the bias of the keys, but model.bias = false has removed all of them. "
                 'Remove model.attention.key_bias, or set model.bias to true or "qkv".'
             )
         self._check_norms()
@@ -153,7 +153,7 @@ class TransformerSettings(ModelSettings):
         family = getattr(self, "family", None)
         if self.position.steady is not None and family != "language":
             raise ConfigError(
-                f'model.position.scaling = "dynamic" is for language models, and model.family is "{family}". Choose "yarn".'
+                f'model.position.scaling = "dynamic" only applies to language models; given "{family}". Choose "yarn".'
             )
 
     def _check_norms(self) -> None:
@@ -172,7 +172,7 @@ class TransformerSettings(ModelSettings):
         base, attention = getattr(self.position, "base_local", None), self.attention
         if base is not None and not (isinstance(attention, WindowedConfig) and attention.has_windows):
             raise ConfigError(
-                f"model.position.base_local = {base} is for layers that attend to a window, and there are none. Remove it."
+                f"model.position.base_local = {base} only applies to layers with a window; this model has none. Remove it."
             )
 
     @property
@@ -245,7 +245,7 @@ class TransformerConfig(TransformerSettings):
         if not _fits(SCHEMES[self.position.kind], mixers):
             places = [one.kind for one in SCHEMES if _fits(one, mixers)]
             raise ConfigError(
-                f'model.position = "{self.position.kind}" acts on the scores of a softmax, and model.attention.kind is "{kind}". '
+                f'model.position = "{self.position.kind}" needs softmax attention, but model.attention.kind is "{kind}". '
                 f'Set model.position to "none" or one of: {", ".join(places[1:])}.'
             )
         if kind == "based" and self.depth < 2:

@@ -24,8 +24,8 @@ class TokenEmbeddingConfig(SubTable):
     def __post_init__(self) -> None:
         if self.vectors_fixed and self.vectors is None:
             raise ConfigError(
-                "model.embedding.vectors_fixed keeps the vectors of model.embedding.vectors, which is missing; give a file, or "
-                "leave it out"
+                "model.embedding.vectors_fixed needs model.embedding.vectors, which is missing. Set it to a file, or remove "
+                "model.embedding.vectors_fixed."
             )
 
 

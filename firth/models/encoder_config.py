@@ -96,7 +96,7 @@ class TransformerEncoderConfig(TransformerSettings):
         at_most("segments", self.segments)
         if self.transform and self.pooler is not None:
             raise ConfigError(
-                f'model.transform = true and model.pooler = "{self.pooler}" are both a layer before the classes. Remove one.'
+                f'model.transform = true and model.pooler = "{self.pooler}" both add a layer before the classes. Remove one.'
             )
         super().__post_init__()
         self._check_groups()
@@ -110,8 +110,8 @@ class TransformerEncoderConfig(TransformerSettings):
         shared = self.depth // groups
         if shared > 1 and self.embedding.norm == "replaces_first":
             raise ConfigError(
-                'model.embedding.norm = "replaces_first" takes a norm from the first layer alone, and model.layer_groups = '
-                f"{groups} shares its weights with others. Set model.embedding.norm = true."
+                'model.embedding.norm = "replaces_first" removes a norm from the first layer only, but model.layer_groups = '
+                f"{groups} shares its weights with other layers. Set model.embedding.norm = true."
             )
         mixers = [self.attention.in_layer(layer) for layer in range(self.depth)]
         if any(mixer != mixers[n - n % shared] for n, mixer in enumerate(mixers)):

@@ -61,7 +61,7 @@ def check_kind(kind: str) -> None:
 
 def why_not(network: Network) -> str | None:
     if is_quantised(network):
-        return "it already is"
+        return "it is quantised already"
     if any(isinstance(module, AttentiveRecurrent) for module in network.modules()):
         return "a layer that attends before each step, as RNNsearch does, multiplies with parts of a matrix"
     if reasons := [reason for cell in _cells(network) if (reason := cell.why_not_quantised())]:

@@ -123,7 +123,7 @@ class TransformerSeq2SeqConfig(TransformerSettings):
         at_least_one(encoder_depth=self.encoder_depth)
         if self.feedforward.parallel:
             raise ConfigError(
-                "model.feedforward.parallel has no place for the decoder's attention to the source. Remove it, or choose "
+                "model.feedforward.parallel does not apply to a decoder that attends to a source. Remove it, or choose "
                 'model.kind = "prefix".'
             )
         super().__post_init__()

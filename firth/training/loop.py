@@ -122,7 +122,7 @@ def start(model: Network, batches: Batches, config: TrainingConfig, counts: Coun
         keep_freed_memory()
     fsdp = mode_of(config) == "fsdp"
     if fsdp and config.lora:
-        raise ConfigError('training.parallel = "fsdp" does not combine with training.lora, which needs little memory. Use "ddp".')
+        raise ConfigError('training.parallel = "fsdp" cannot be combined with training.lora. Use "ddp".')
     replica = copy.deepcopy(model).requires_grad_(False) if fsdp else None
     if config.recompute:
         recompute_blocks(model)

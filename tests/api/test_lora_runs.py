@@ -75,7 +75,7 @@ def test_only_the_adapters_move(language: Path, tmp_path: Path) -> None:
     assert len(moved) == 2 * 2 * 2, "A and B of query and value, in two layers"
     assert all(after[name].abs().max() > 0 for name in moved)
     # rank 2, width 8: A has 2 × 8 numbers and B 8 × 2
-    assert said[1].startswith("128 parameters are trained, those of LoRA adapters of rank 2; the ")
+    assert said[1].startswith("128 parameters are trained: LoRA adapters of rank 2; the ")
     assert len(training.optimizer.state) == 8
 
 
@@ -144,7 +144,7 @@ def _killed(training: Training, seen: object) -> None:
 
 def test_a_new_readout_trains_with_the_adapters(masked: Path, tmp_path: Path) -> None:
     training, said = trained(reviewing(tmp_path, masked, steps=80, lora=4), tmp_path / "run")
-    assert "and 2 weights that are new" in said[1]
+    assert "and 2 new weights" in said[1]
     names = {name for name, one in training.model.named_parameters() if one.requires_grad and ".lora." not in name}
     assert names == {"output.weight", "output.bias"}
     model = load(tmp_path / "run", "cpu")

@@ -1,4 +1,4 @@
-"""The notice about an output layer that takes most of the arithmetic."""
+"""The notice about an output layer that accounts for most of the FLOPs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_vocabulary_of_all_words_is_named_with_its_cost_and_the_remedies(monke
     assert costly_output(network, config, TokenizerConfig(kind="word"), "cpu") is None  # small
     monkeypatch.setattr(output_cost, "LARGE", 5_000)
     notice = str(costly_output(network, config, TokenizerConfig(kind="word"), "cpu"))
-    assert notice.startswith("the output layer takes 84% of the arithmetic of this training: 300 tokens × 32 numbers for each")
+    assert notice.startswith("the output layer accounts for 84% of the FLOPs of this training: 300 tokens × 32 numbers for each")
     for remedy in (
         'tokenizer.kind = "bpe"',
         "tokenizer.vocab = 8000",
@@ -43,4 +43,4 @@ def test_a_training_says_it_before_it_starts(tmp_path: Any, monkeypatch: pytest.
     monkeypatch.setattr(output_cost, "MOST", 0.0)
     notices: list[str] = []
     train_recipe(compose(recipe_table("word", context=8, steps=1)), tmp_path / "run", watcher=Watcher(notice=notices.append))
-    assert any("of the arithmetic of this training" in notice for notice in notices)
+    assert any("of the FLOPs of this training" in notice for notice in notices)

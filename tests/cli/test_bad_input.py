@@ -120,7 +120,7 @@ def test_a_recipe_whose_data_is_not_here_says_how_to_get_it(
     monkeypatch.delenv("FIRTH_DATA", raising=False)
     table = recipe_table("word") | {"data": {"name": "ptb"}, "expected": {"metric": "perplexity", "measured": 80.0}}
     (place / "needs-ptb.toml").write_text(dumps(table), encoding="utf-8")
-    assert "get it with: firth data get ptb" in one_line(firth(*arguments))
+    assert "Download it: firth data get ptb" in one_line(firth(*arguments))
     assert not (place / "run").exists()
 
 

@@ -82,7 +82,7 @@ def test_path_of_one_file_is_that_file(firth: Firth, mirror: Path) -> None:
 
 
 def test_path_downloads_nothing_and_says_how_to_get_it(firth: Firth) -> None:
-    assert "get it with: firth data get sst2" in mistake(firth("data", "path", "sst2"))
+    assert "Download it: firth data get sst2" in mistake(firth("data", "path", "sst2"))
 
 
 @pytest.mark.parametrize("verb", ["get", "path"])

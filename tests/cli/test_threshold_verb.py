@@ -159,4 +159,4 @@ def test_an_export_says_that_the_threshold_stays_behind(firth: Firth, run: Path,
     assert firth("threshold", run).code == 0
     answer = firth(*export, "--out", tmp_path / "after")
     assert answer.code == 0, answer.err
-    assert "no format holds the threshold of this run" in answer.err
+    assert "no export format stores the threshold of this run" in answer.err

@@ -216,7 +216,7 @@ def test_dynamic_positions_are_theirs_in_shorter_and_longer_texts(name: str, tmp
     close(once.network(token_BT)[0], type(theirs).from_pretrained(tmp_path / "exported")(token_BT, use_cache=False).logits)
     assert len(run.generate(PROMPT, tokens=60, seed=0)) > 0  # beyond the trained context, the text starts anew
     assert run.score(["The list is empty. " * 20])[0].tokens > 40
-    with pytest.raises(DataError, match=r'"dynamic" this model reads at most 40 beside other texts'):
+    with pytest.raises(DataError, match=r'"dynamic" this model reads at most 40 in a batch with other texts'):
         run.embed(["The list is empty. " * 20])
 
 

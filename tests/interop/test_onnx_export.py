@@ -132,12 +132,12 @@ def test_a_greedy_loop_in_onnx_runtime_writes_our_tokens(tmp_path: Path) -> None
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "recurrent": (lambda: classifier(RecurrentEncoderConfig(kind="lstm", width=8), VOCAB, 3), "recurrent layers go through"),
+    "recurrent": (lambda: classifier(RecurrentEncoderConfig(kind="lstm", width=8), VOCAB, 3), "recurrent layers process"),
     "dynamic": (
         lambda: causal(rotary_scaling="dynamic", rotary_context=8, rotary_factor=2.0),
         'scaling = "dynamic" depends on the length of the text',
     ),
-    "linear": (lambda: causal(attention="linear", position="none"), "LinearAttention, whose state is no keys and values"),
+    "linear": (lambda: causal(attention="linear", position="none"), "LinearAttention, whose state is not keys and values"),
     "spelling": (lambda: tagger(encoding(characters=4), VOCAB, 5), r"model\.characters"),
     "crf": (lambda: tagger(encoding(readout="crf"), VOCAB, 5), r'model\.readout = "crf"'),
 }

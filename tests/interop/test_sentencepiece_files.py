@@ -119,7 +119,7 @@ def test_damaged_and_other_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "b.spm").write_bytes(data)
         with pytest.raises(CorruptFile, match="damaged"):
             SentencePiece.of(tmp_path / "b.spm")
-    with pytest.raises(DataError, match="is no unigram model"):
+    with pytest.raises(DataError, match="is not a unigram model"):
         SentencePiece.of(sentencepiece(tmp_path / "c.spm", SOURCE, kind=2))
     folder = opus(tmp_path / "model")
     (folder / "vocab.json").unlink()

@@ -83,7 +83,7 @@ def test_a_translator_computes_the_same_with_biases_of_zero() -> None:
 
 
 def test_without_any_biases_and_in_linear_attention_the_setting_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"model\.attention\.key_bias = false leaves out the biases of keys alone"):
+    with pytest.raises(ConfigError, match=r"model\.attention\.key_bias = false removes the bias of the keys"):
         build(TransformerConfig, table(False, bias=False))
     given = build(TransformerConfig, table(False, attention={"heads": 2, "key_bias": False}, position="none"))
     with pytest.raises(ConfigError, match=r"model\.attention\.key_bias = false only applies to"):

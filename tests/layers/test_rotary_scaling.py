@@ -155,7 +155,7 @@ def test_dynamic_positions_are_cached_within_the_trained_context_and_refused_bey
 
 
 def test_dynamic_positions_are_for_language_models() -> None:
-    with pytest.raises(ConfigError, match=r'"dynamic" is for language models, and model\.family is "encoder"'):
+    with pytest.raises(ConfigError, match=r'"dynamic" only applies to language models; given "encoder"'):
         TransformerEncoderConfig(kind="transformer", rotary_scaling="dynamic", rotary_context=8, rotary_factor=2.0)
 
 

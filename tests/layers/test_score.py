@@ -137,7 +137,7 @@ def ones(*shape: int) -> Tensor:
     [
         (score.bilinear(ones(C, D)), r"score\.bilinear's M has shape \(6, 4\); expected \(4, 4, 6\) .* or \(4, 6\)"),
         (score.bilinear(ones(3, D, C)), r"score\.bilinear's M has shape \(3, 4, 6\); expected \(4, 4, 6\)"),
-        (score.additive(ones(H, D)), r"query of width 4 to a key of width 6; W_q and W_k must bring both to one"),
+        (score.additive(ones(H, D)), r"query of width 4 to a key of width 6; W_q and W_k must map both to the same width"),
         (score.additive(ones(H, A), ones(D, 5), ones(C, A)), r"query of width 5 to a key of width 6"),
         (score.additive(ones(H, A), ones(C, A)), r"W_q has shape \(6, 6\); expected \(4, 4, 6\) .* or \(4, 6\)"),
         (score.additive(ones(H, D), None, ones(H, C, D)), r"W_k has shape \(4, 6, 4\); expected \(2, 6, 4\) .* or \(6, 4\)"),

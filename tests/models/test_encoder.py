@@ -165,7 +165,7 @@ def test_it_is_counted_without_allocating_it() -> None:
     [
         ({"kind": "average", "width": 0}, r"model\.width is 0"),
         ({"kind": "average", "dropout": 1.0}, r"model\.dropout is 1\.0"),
-        ({"kind": "average", "vectors_fixed": True}, r"model\.embedding\.vectors_fixed keeps"),
+        ({"kind": "average", "vectors_fixed": True}, r"model\.embedding\.vectors_fixed needs"),
     ],
 )
 def test_what_does_not_fit_is_refused(table: dict[str, object], message: str) -> None:

@@ -37,7 +37,7 @@ def tokens(time: int = T) -> torch.Tensor:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "rotary": ({"attention": "linear", "position": "rotary"}, r'model.position = "rotary" acts on the scores of a softmax'),
+    "rotary": ({"attention": "linear", "position": "rotary"}, r'model.position = "rotary" needs softmax attention'),
     "alibi": ({"attention": "gated_linear", "position": "alibi"}, r'Set model.position to "none" or one of: learned, sinusoidal'),
     "t5": ({"attention": "based", "position": "t5"}, r"one of: learned, sinusoidal, rotary"),
     "score": (

@@ -171,7 +171,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "rotary with heads of odd width": (
         {"width": 12, "heads": 4},
-        'model.position = "rotary" turns pairs, so model.width / model.attention.heads must be even; given 3. Change either, '
+        'model.position = "rotary" rotates pairs, so model.width / model.attention.heads must be even; given 3. Change either, '
         "or the position",
     ),
     "a norm without epsilon": ({"norm_eps": 0.0}, "model.norm.eps is 0.0; expected a small number above 0, such as 1e-5"),
@@ -233,7 +233,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{
         f"base {base} with {position}": (
             {"position_base": base, "position": position},
-            f"model.position.base is {base}; the wavelengths are its powers, so expected a finite number above 0",
+            f"model.position.base is {base}; expected a finite number above 0",
         )
         for base in (0.0, -1.0, float("inf"), float("nan"))
         for position in ("rotary", "sinusoidal")
@@ -418,6 +418,6 @@ def test_every_parameter_is_drawn() -> None:
 
 
 def test_an_encoder_decoder_has_no_parallel_blocks() -> None:
-    with pytest.raises(ConfigError, match=r"model.feedforward.parallel has no place for the decoder's attention to the source"):
+    with pytest.raises(ConfigError, match=r"model.feedforward.parallel does not apply to a decoder that attends to a source"):
         TransformerSeq2SeqConfig(kind="transformer", parallel_block=True)
     assert PrefixConfig(kind="prefix", parallel_block=True).feedforward.parallel

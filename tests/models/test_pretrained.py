@@ -98,9 +98,7 @@ def test_what_does_not_fit_is_refused(vectors: WordVectors, tmp_path: Path) -> N
         train_recipe(compose(table(tmp_path, kind="transformer", width=8, heads=1)), tmp_path / "run")
     with pytest.raises(ConfigError, match=r"none of the .* tokens has a vector in .*tokenizer.kind"):
         train_recipe(compose(table(tmp_path), ["tokenizer.kind=char"]), tmp_path / "run")
-    with pytest.raises(
-        ConfigError, match=r"model.embedding.vectors_fixed keeps the vectors of model.embedding.vectors, which is missing"
-    ):
+    with pytest.raises(ConfigError, match=r"model.embedding.vectors_fixed needs model.embedding.vectors, which is missing"):
         compose({**table(tmp_path), "model": {"kind": "lstm", "vectors_fixed": True}})
 
 

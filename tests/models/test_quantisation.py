@@ -133,7 +133,7 @@ def test_what_cannot_be_quantised_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigError, match='quantise is "int3"; choose int8 or int4'):
         quantise(model, "int3")  # type: ignore[arg-type]
     quantise(model, "int4")
-    with pytest.raises(ConfigError, match="cannot be quantised: it already is"):
+    with pytest.raises(ConfigError, match="cannot be quantised: it is quantised already"):
         quantise(model, "int8")
 
 

@@ -90,7 +90,7 @@ REFUSED = {
         {"attention.span": 3, "attention.window_pattern": "LG"},
         r'shares weights among layers that model\.attention\.window_pattern = "LG" makes different',
     ),
-    "first norm": ({"embedding.norm": "replaces_first"}, r"takes a norm from the first layer alone"),
+    "first norm": ({"embedding.norm": "replaces_first"}, r"removes a norm from the first layer only"),
 }
 
 

@@ -263,7 +263,7 @@ def test_a_source_beyond_learned_positions_is_read_as_far_as_they_go(tmp_path: P
     table["model"]["position"] = "learned"
     model = load(train_recipe(compose(table), tmp_path / "run").path)
     text = spaced("123456789")
-    with pytest.warns(UserWarning, match=r"1 of 2 sources have more than 6 tokens, where this model's learned positions end"):
+    with pytest.warns(UserWarning, match=r"1 of 2 sources have more than 6 tokens, the size of this model's position table"):
         found = model.translate([text, "1 2"], tokens=100)
     assert found == model.translate([spaced("123456"), "1 2"])
     drawn = model.translations(["1 2"] * 20, DecodingConfig(tokens=100, temperature=9.0), sample=True)

@@ -119,5 +119,5 @@ def test_a_validation_text_that_is_given_takes_the_place_of_the_sets_own(small_p
 def test_a_recipe_does_not_download(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FIRTH_DATA", raising=False)
     monkeypatch.setattr(download, "fetched", lambda *args, **kwargs: pytest.fail("asked for the network"))
-    with pytest.raises(DataError, match="get it with: firth data get tinyshakespeare"):
+    with pytest.raises(DataError, match="Download it: firth data get tinyshakespeare"):
         prepare(DataConfig(name="tinyshakespeare"), TokenizerConfig())

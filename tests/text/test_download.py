@@ -161,7 +161,7 @@ def test_what_is_in_the_cache_is_not_downloaded_again(server: Server, offer: Off
 
 def test_local_never_downloads(server: Server, offer: Offer, cache: Path) -> None:
     offer(checked(server.url()))
-    with pytest.raises(DataError, match="toy is not on this machine; get it with: firth data get toy"):
+    with pytest.raises(DataError, match=r"toy is not on this machine\. Download it: firth data get toy"):
         download.local("toy")
     assert download.state(DATA_SETS["toy"]) == "absent"
     assert (server.asked, left(cache)) == ([], [])
@@ -330,7 +330,7 @@ def test_a_damaged_file_in_the_cache_is_noticed_and_replaced(server: Server, off
     offer(checked(server.url()))
     target = download.get("toy") / "a.txt"
     target.write_bytes(b"X" + TEXT[1:])
-    with pytest.raises(DataError, match="toy is damaged in the cache; get it with: firth data get toy"):
+    with pytest.raises(DataError, match=r"toy is damaged in the cache\. Download it: firth data get toy"):
         download.local("toy")
     with pytest.warns(UserWarning, match=r"a\.txt in the cache is damaged"):
         download.get("toy")

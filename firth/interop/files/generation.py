@@ -35,7 +35,7 @@ def decoder_tokens(table: Mapping[str, Any]) -> DecoderTokens:
     names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
     start = next((table[name] for name in names if table.get(name) is not None), None)
     if start is None:
-        raise DataError("config.json has no decoder_start_token_id, the token with which the decoder begins. Add it.")
+        raise DataError("config.json has no decoder_start_token_id, the first token of the decoder. Add it.")
     single = [words[0] for words in table.get("bad_words_ids") or () if len(words) == 1]
     return DecoderTokens(start, table.get("forced_bos_token_id"), (*single, *(table.get("suppress_tokens") or ())))
 

@@ -50,7 +50,9 @@ class SentencePiece:
         if not pieces:
             raise ValueError("no pieces")
         if kind != _UNIGRAM:
-            raise DataError(f"{path} is no unigram model, and firth reads no other kind of SentencePiece. Use a tokenizer.json.")
+            raise DataError(
+                f"{path} is not a unigram model, the only kind of SentencePiece that firth reads. Use a tokenizer.json."
+            )
         return cls(tuple(pieces), characters)
 
     def tokenizer(self, names: Mapping[int, str], unknown: str, end: str) -> tokenizers.Tokenizer:
@@ -89,7 +91,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
         if wire == 2:
             length, place = _number(data, place)
         if length < 0 or place + length > len(data):
-            raise ValueError("a field ends behind the file")
+            raise ValueError("a field ends beyond the end of the file")
         yield number, data[place : place + length]
         place += length
 

@@ -133,7 +133,7 @@ def _word_pieces(folder: Path, special: Mapping[str, Any]) -> tokenizers.Tokeniz
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     first_id, last_id = tokenizer.token_to_id(first), tokenizer.token_to_id(last)
     if first_id is None or last_id is None:
-        raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, with which texts begin and end. Download it again.")
+        raise DataError(f"vocab.txt in {folder} lacks {first} or {last}, the tokens around a text. Download it again.")
     tokenizer.post_processor = processors.BertProcessing((last, last_id), (first, first_id))
     return tokenizer
 

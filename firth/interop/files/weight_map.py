@@ -233,7 +233,7 @@ class WeightMap:
             values = theirs.tensor(name)
             if callable(origin):
                 if not same_values(values, origin(settings)):
-                    raise DataError(f"the weights hold {name} with values of its own; firth only computes the usual ones.")
+                    raise DataError(f"the weights contain {name} with unusual values; firth only computes the usual ones.")
             elif not torch.equal(values, theirs.tensor(origin.removeprefix(without))):
                 raise DataError(
                     f"{name} differs from {origin}, which it has to be a copy of by {self.config}. If the model has an output "

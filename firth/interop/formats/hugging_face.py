@@ -241,7 +241,7 @@ class Export:
             if tokenizer.kind != "imported" or pad not in (None, needed):
                 raise ConfigError(
                     f"a {self.family.title} model with these positions needs a tokenizer whose padding is the token {needed}, "
-                    "which stands in no text. Export this run as safetensors."
+                    "which never occurs in a text. Export this run as safetensors."
                 )
             pad = needed
         return {**ids, "pad_token_id": tokenizer.eos if pad is None else pad, **written_tokens(tokenizer)}

@@ -15,9 +15,9 @@ from firth.models import TransformerLM
 def write_hugging_face(run: Outgoing, folder: Path) -> None:
     family = family_of(run.model, run.objective.kind, run.imported)
     if family.model == "language" and not isinstance(run.network, TransformerLM):
-        raise ConfigError(f"of language models only the models themselves can be exported, and this run is {run.noun}.")
+        raise ConfigError(f"only a language model itself can be exported; this run is {run.noun}.")
     if family.model == "seq2seq" and not run.pairs:
-        raise ConfigError(f"of encoder–decoders only translators can be exported, and this run is {run.noun}.")
+        raise ConfigError(f"of the encoder–decoders, only translators can be exported; this run is {run.noun}.")
     if run.source_tokenizer is not run.tokenizer:
         raise ConfigError(
             "this translator has a vocabulary for each side, and `transformers` expects one. Set tokenizer.joint = true."

@@ -49,7 +49,7 @@ def graphs(network: Network) -> list[Graph]:
     """All graphs of a network; a ConfigError for a network that has none."""
     if any(isinstance(module, Recurrent) for module in network.modules()):
         raise ConfigError(
-            "recurrent layers go through a text step by step, and a traced graph would only fit texts of one length. Export "
+            "recurrent layers process a text step by step, so a traced graph would only fit texts of one length. Export "
             "the run as safetensors."
         )
     if any(isinstance(module, Stack) and module.settings.position.steady is not None for module in network.modules()):
@@ -153,7 +153,7 @@ def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict
         attention = block.attention
         if not isinstance(attention, SelfAttention):
             raise ConfigError(
-                f"layer {layer} is {type(attention).__name__}, whose state is no keys and values; ONNX export has no cache for "
+                f"layer {layer} is {type(attention).__name__}, whose state is not keys and values; ONNX export has no cache for "
                 "it. Export it as safetensors."
             )
         example_BGPD = torch.zeros(_B, attention.kv_heads, length, attention.head_width)
@@ -197,10 +197,12 @@ def _encoder(module: nn.Module) -> Graph:
 def _refuse_tagger(network: Tagger) -> None:
     if network.spelling is not None:
         raise ConfigError(
-            "this tagger also reads how words are spelled (model.characters), which the ONNX graph has no input for."
+            "this tagger also reads the characters of words (model.characters), for which the ONNX graph has no input."
         )
     if network.readout.kind != "softmax":
-        raise ConfigError(f'this tagger has model.readout = "{network.readout.kind}", whose search is no part of an ONNX graph.')
+        raise ConfigError(
+            f'this tagger has model.readout = "{network.readout.kind}", whose search cannot be part of an ONNX graph.'
+        )
 
 
 # Encoder–decoders

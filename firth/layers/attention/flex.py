@@ -34,13 +34,13 @@ def why_not(call: Call) -> str | None:
     if not q.is_cuda:
         return f"FlexAttention is compiled for a GPU; q is on {q.device}"
     if q.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return f"FlexAttention has no {q.dtype}"
+        return f"FlexAttention does not support {q.dtype}"
     if type(call.score) not in SCORES:
         return "FlexAttention computes dot products; this score is not one"
     if call.position is not None and type(call.position) not in POSITIONS:
         return f"FlexAttention is given ALiBi and T5's buckets as positions; {type(call.position).__name__} is neither"
     if isinstance(call.position, BucketBias) and call.position.table_NH.requires_grad and torch.is_grad_enabled():
-        return "the gradient of a learned table takes FlexAttention hundreds of times as long as the rest"
+        return "FlexAttention is hundreds of times too slow for the gradient of a learned table"
     if learned_slopes(call):
         return "FlexAttention has no gradient for ALiBi's slopes"
     if min(q.shape[3], call.v_BGKE.shape[3]) < 16:

@@ -42,7 +42,9 @@ class Disentangled(Relative):
         given = [tuple(table.shape) for table in (self.key_HRD, self.query_HRD) if table is not None]
         if not given or len(set(given)) > 1 or len(given[0]) != 3 or given[0][1] % 2 or not given[0][1]:
             shapes = " and ".join(map(str, given)) or "none"
-            raise ConfigError(f"position.disentangled takes tables of heads × 2c rows × width, alike for both; given {shapes}")
+            raise ConfigError(
+                f"position.disentangled takes two tables of the same shape, heads × 2c rows × width; given {shapes}"
+            )
         if self.max_distance is not None:
             check_buckets(self.span, self.max_distance)
 

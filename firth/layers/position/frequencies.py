@@ -23,4 +23,4 @@ def angles(position_T: Tensor, width: int, base: float, endpoint: bool = False) 
 
 def check_base(base: float) -> None:
     if not (math.isfinite(base) and base > 0):
-        raise ConfigError(f"model.position.base is {base}; the wavelengths are its powers, so expected a finite number above 0")
+        raise ConfigError(f"model.position.base is {base}; expected a finite number above 0")

@@ -91,7 +91,7 @@ class Rotary(PositionScheme):
     ) -> None:
         super().__init__()
         if head_width % 2:
-            raise ConfigError(f"rotary positions turn pairs, so width / heads must be even; given {head_width}")
+            raise ConfigError(f"rotary positions rotate pairs, so width / heads must be even; given {head_width}")
         self.head_width, self.base, self.scaling, self.turned = head_width, base, scaling, turned
         self.register_buffer(
             "turn_2TD", self._turns(torch.arange(min(context, self.steady or _MOST, _MOST))).float(), persistent=False
@@ -106,7 +106,7 @@ class Rotary(PositionScheme):
             )
         if settings.per_head % 2:
             raise ConfigError(
-                'model.position = "rotary" turns pairs, so model.width / model.attention.heads must be even; given '
+                'model.position = "rotary" rotates pairs, so model.width / model.attention.heads must be even; given '
                 f"{settings.per_head}. Change either, or the position"
             )
         own, turned = settings.position, cls._turned(settings)
@@ -206,7 +206,7 @@ class Rotation(NamedTuple):
     def turned(self, x_BHTD: Tensor, position_BT: Tensor) -> Tensor:
         """x turned by its positions, which may differ by row."""
         if x_BHTD.shape[-1] % 2:
-            raise ConfigError(f"rotary positions turn pairs, so q and k must have an even width; given {x_BHTD.shape[-1]}")
+            raise ConfigError(f"rotary positions rotate pairs, so q and k must have an even width; given {x_BHTD.shape[-1]}")
         cos_BTD, sin_BTD = turns_at(position_BT, x_BHTD.shape[-1], self.base, self.scaling).unbind(0)
         return rotate(x_BHTD, RotaryTurn(cos_BTD.unsqueeze(1), sin_BTD.unsqueeze(1)))
 

@@ -103,8 +103,8 @@ def refuse_longer(network: Network, length: int, what: str = "the text") -> None
     most = longest(network)
     if most is not None and length > most and isinstance(network, Stack) and network.scheme.end is None:
         raise DataError(
-            f'{what} has {length:,} tokens, but with model.position.scaling = "dynamic" this model reads at most {most:,} beside '
-            "other texts. Shorten it."
+            f'{what} has {length:,} tokens, but with model.position.scaling = "dynamic" this model reads at most {most:,} in a '
+            "batch with other texts. Shorten it."
         )
     if most is not None and length > most:
         raise DataError(f"{what} has {length:,} tokens, but the learned positions of this model end at {most:,}. Shorten it.")

@@ -85,8 +85,8 @@ def outgoing_run(run: Exportable, name: str, license: str = "unknown", dtype: Pr
     recipe, stored = run.recipe, getattr(run, "threshold", None)
     if stored is not None:
         warnings.warn(
-            f'no format holds the threshold of this run, {stored.threshold:.4g} for "{stored.label}". Apply it to what the '
-            "exported model predicts.",
+            f'no export format stores the threshold of this run, {stored.threshold:.4g} for "{stored.label}". Apply it '
+            "yourself to the predictions of the exported model.",
             stacklevel=4,
         )
     network = _on_cpu(run.network, dtype)

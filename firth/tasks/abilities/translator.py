@@ -87,8 +87,8 @@ class Translator:
         too_long = int((pairs.target_length_N > config.tokens).sum())
         if too_long:
             warnings.warn(
-                f"{too_long:,} of {len(pairs):,} reference translations are longer than decoding.tokens = {config.tokens}, where "
-                "every translation ends; raise it",
+                f"{too_long:,} of {len(pairs):,} reference translations are longer than decoding.tokens = {config.tokens}, "
+                "where every translation is cut off. Raise it.",
                 stacklevel=2,
             )
         return measures(
@@ -176,8 +176,8 @@ class Translator:
         cut = sum(len(ids) > longest for ids in encoded)
         if cut:
             warnings.warn(
-                f"{cut:,} of {len(encoded):,} sources have more than {longest - 1} tokens, where this model's learned positions "
-                "end; they are truncated",
+                f"{cut:,} of {len(encoded):,} sources have more than {longest - 1} tokens, the size of this model's position "
+                "table; they are truncated",
                 stacklevel=5,
             )
         kept = len(self.tokenizers[0].around_sentence(target=False)[1])  # <eos>, and perhaps a language

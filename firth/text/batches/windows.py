@@ -195,5 +195,5 @@ def _check(ids: Ids, context: int) -> None:
 
 def _swept(ids: Ids) -> tuple[Ids, int]:
     if len(ids) < 2:
-        raise DataError(f"the text to evaluate has {len(ids)} tokens; predicting one from another needs at least 2")
+        raise DataError(f"the text to evaluate has {len(ids)} tokens; expected at least 2, one to predict the other")
     return np.asarray(ids), len(ids) - 1

@@ -191,7 +191,7 @@ def _of_two(source: Corpus, target: Corpus, progress: Progress) -> Iterator[Sent
         if len(sides[0]) != len(sides[1]):
             raise DataError(
                 f"{one} has {len(sides[0]):,} lines and {other} {len(sides[1]):,}; "
-                "expected equal numbers, line n of one the translation of line n of the other"
+                "expected equal numbers: line n of one file is the translation of line n of the other"
             )
         for number, (text, translation) in enumerate(zip(*sides, strict=True), start=1):
             blamed = other if text.strip() and not translation.strip() else one

@@ -85,7 +85,7 @@ def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
     if entry.example or entry.parts:
         return next(iter(parts(entry).values())).parent
     if not entry.files:
-        raise DataError(f"{entry.name} is made while it is used; it has no files. Name it in a recipe: data.name.")
+        raise DataError(f'firth generates {entry.name}, so it has no files. Set data.name = "{entry.name}" in a recipe.')
     folder = _folder(entry)
     missing = [file for file in entry.files if not _whole(folder / file.name, file)]
     if not missing:
@@ -94,7 +94,7 @@ def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
     if mirror is None and not may_download:
         damaged = [file.name for file in missing if (folder / file.name).exists()]
         how = "damaged in the cache" if damaged else "not on this machine"
-        raise DataError(f"{entry.name} is {how}; get it with: firth data get {entry.name}")
+        raise DataError(f"{entry.name} is {how}. Download it: firth data get {entry.name}")
     for file in missing:
         if (folder / file.name).exists():
             sealed.tell_damaged(folder / file.name)

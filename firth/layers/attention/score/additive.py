@@ -31,7 +31,7 @@ class Additive(Score):
             check_shape("score.additive's W_k", self.W_k_GCA, (G, C, A_k))
         if A_q != A_k:
             raise ConfigError(
-                f"score.additive adds a query of width {A_q} to a key of width {A_k}; W_q and W_k must bring both to one"
+                f"score.additive adds a query of width {A_q} to a key of width {A_k}; W_q and W_k must map both to the same width"
             )
         check_shape("score.additive's w", self.w_HA, (H, A_q))
 

@@ -38,7 +38,7 @@ class Score(ABC):
         """Raise if queries of width D and keys of width C do not fit."""
         if D != C:
             raise ConfigError(
-                f"q has width {D} and k has width {C}; this score compares equal widths, score.bilinear(M) different ones"
+                f"q has width {D} and k has width {C}; this score needs equal widths. Use score.bilinear(M) for different ones"
             )
 
     def reduced(self, q_BHQD: Tensor, k_BGKC: Tensor) -> tuple[Score, Tensor, Tensor]:

@@ -42,14 +42,14 @@ _WIDTHS = 16  # a head's width is a multiple of these
 def why_not(q_BHTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, past: Any) -> str | None:
     """The reason why it cannot run, or None. The caller has made sure that the attention is causal, with dot products."""
     if type(past) is not KeyValue and type(past) is not FixedKeyValue:
-        return "keys and values are not cached as they are"
+        return "the cache does not hold plain keys and values"
     if q_BHTD.shape[2] != 1 or not q_BHTD.is_cpu or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return "it is for one query per row on a CPU, without gradients"
     if any(x.dtype != torch.float32 or x.stride(3) != 1 for x in (q_BHTD, k_BGTD, v_BGTD)):
         return "q, k and v have to be in float32, each head's numbers next to each other"
     D = q_BHTD.shape[3]
     if D % _WIDTHS or D > _WIDEST or k_BGTD.shape[3] != D or v_BGTD.shape[3] != D or not len(q_BHTD):
-        return f"heads are as wide as a multiple of {_WIDTHS}, at most {_WIDEST}"
+        return f"the width of a head has to be a multiple of {_WIDTHS}, at most {_WIDEST}"
     return team.why_not()
 
 

@@ -125,7 +125,7 @@ _UNTAKEN = (0,) * len(COUNTERS)
 def why_not(x_BTd: Tensor, allowed: mask.Mask, position: Any, past: Any) -> str | None:
     """The reason why no block can compute this step, or None."""
     if type(past) is not FixedKeyValue and (type(past) is not KeyValue or past.store is None):
-        return "no keys and values are cached as they are"
+        return "the cache does not hold plain keys and values"
     if x_BTd.dtype != torch.float32 or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return "it computes in float32, without gradients"
     if allowed is not mask.CAUSAL or torch.is_autocast_enabled("cpu"):
@@ -191,7 +191,7 @@ def _why_not_block(block: Any, tensors: Sequence[Tensor | None]) -> str | None:
         return f"it does not know {block.why_not_row_block}"
     attention, feedforward = block.attention, block.feedforward
     if any(type(layer) is not Linear for layer in (attention.qkv, attention.out, feedforward.up, feedforward.down)):
-        return "its products are those of plain matrices"
+        return "its matrices have to be plain ones"
     if reason := one_row.plain(block, torch.empty(1, 1, 1), None):
         return reason
     norms = block.attention_norm, block.feedforward_norm

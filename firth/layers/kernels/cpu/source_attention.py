@@ -39,7 +39,7 @@ def why_not(x_BTd: Tensor, k_AGSD: Tensor, v_AGSD: Tensor) -> str | None:
         return "x, k and v have to be in float32, each head's numbers next to each other"
     D = k_AGSD.shape[3]
     if D % _WIDTHS or D > _WIDEST or v_AGSD.shape[3] != D or not k_AGSD.numel() or len(x_BTd) % len(k_AGSD):
-        return f"heads are as wide as a multiple of {_WIDTHS}, at most {_WIDEST}"
+        return f"the width of a head has to be a multiple of {_WIDTHS}, at most {_WIDEST}"
     return team.why_not()
 
 

@@ -39,7 +39,7 @@ def bits(number: float) -> int:
 
 def why_not() -> str | None:
     if _library() is None:
-        return "llvmlite, or GNU's OpenMP library, whose threads are torch's, is not there"
+        return "llvmlite or torch's OpenMP library (GNU) is missing"
     return None
 
 
