@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from firth.figures.saving import expected_format
-from firth.inspection.timing import doubled, timed
+from firth.inspection.cost import Costs, Layer, Timing, layers
+from firth.inspection.timing import built, call_seconds, doubled, one_core
 
 
 def main() -> None:
@@ -40,6 +42,36 @@ def main() -> None:
     if given.save is not None:
         costs.figure().save(given.save)
         print(given.save)
+
+
+@one_core()
+@torch.inference_mode()
+def timed(
+    lengths: Sequence[int],
+    widths: Sequence[int],
+    *,
+    n: int,
+    d: int,
+    rounds: int,
+    device: torch.device,
+) -> Costs:
+    """Time every layer at each of `lengths` with width d, and at each of `widths` with length n: the best of `rounds`, in each of
+    which all layers take turns."""
+    sizes = sorted({*((length, d) for length in lengths), *((n, width) for width in widths)})
+    timings: list[Timing] = []
+    for length, width in sizes:
+        timings += _at(length, width, device, rounds)
+    return Costs(tuple(timings), n, d)
+
+
+def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
+    x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
+    work = {layer: built(layer, d, device) for layer in layers()}
+    taken: dict[Layer, list[float]] = {layer: [] for layer in layers()}
+    for _ in range(rounds + 1):
+        for layer, run in work.items():
+            taken[layer].append(call_seconds(run, x_1Td))
+    return [Timing(layer, n, d, min(times[1:])) for layer, times in taken.items()]
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ import argparse
 import base64
 import hashlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from firth.evaluation.translation import LengthBucket
 from firth.figures import masks_and_positions as draw
 from firth.figures.alignment import alignment_map
 from firth.figures.attention import HeadFacts, attention_overview
-from firth.figures.figure import Figure, Table
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Number, Table
 from firth.figures.gradient_flow import flow_by_distance
 from firth.figures.image_attention import overlay_figure, png
 from firth.figures.in_context import Measure, score_by_examples
@@ -60,6 +61,101 @@ TRANSLATORS = {"RNNenc": "dates-rnnenc", "RNNsearch": "dates-rnnsearch", "Transf
 ALIGNED = "samedi 14 novembre 2026"
 LOOKS = FOLDER.parent / "numbers" / "looking.json"
 LOOKED_AT = "Return the number of items in the list."
+
+
+def score_by_distance(distances: Sequence[int], scores: Mapping[int, Sequence[float]]) -> Figure:
+    """Rotary: the score of one q and one k against their distance, for several query positions. The first is drawn as a line,
+    the others as open markers on it."""
+    import plotly.graph_objects as go
+
+    plot = go.Figure()
+    for n, (place, score) in enumerate(scores.items()):
+        name, colour = f"query at position {place:,}", COLOURS[n % len(COLOURS)]
+        if n == 0:
+            plot.add_scatter(x=list(distances), y=list(score), mode="lines", name=name, line={"color": colour})
+        else:  # only every few points: touching markers would hide the line
+            marker = {
+                "color": colour,
+                "symbol": f"{('circle', 'square', 'diamond')[n % 3]}-open",
+                "size": 8,
+                "line": {"width": 2},
+            }
+            some = slice(4 * (n - 1), None, 8)
+            plot.add_scatter(x=list(distances[some]), y=list(score[some]), mode="markers", name=name, marker=marker)
+    plot.update_xaxes(title_text="distance q − k")
+    plot.update_yaxes(title_text="score q·k / √D after rotation")
+    draw.dress(plot, "Rotary positions: the score depends only on the distance, not on the position", 760, 420)
+    rows = [
+        (Number(place), Number(distance), Number(value, "z.3f"))
+        for place, score in scores.items()
+        for distance, value in zip(distances, score, strict=True)
+    ]
+    return Figure(plot, Table(("query at", "distance", "score"), rows))
+
+
+def bucket_by_distance(distances: Sequence[int], buckets: Mapping[str, Sequence[int]]) -> Figure:
+    """T5: the bucket of each distance k − q, one staircase per bucketing scheme."""
+    import plotly.graph_objects as go
+
+    plot = go.Figure()
+    for n, (name, steps) in enumerate(buckets.items()):
+        line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[2 * n % len(DASHES)], "shape": "hvh", "width": 2.5}
+        plot.add_scatter(x=list(distances), y=list(steps), mode="lines", name=name, line=line)
+    plot.update_xaxes(title_text="distance k − q (negative: the key is before the query)")
+    plot.update_yaxes(title_text="bucket")
+    draw.dress(plot, "T5: small distances have their own buckets, larger ones share increasingly wide buckets", 760, 420)
+    rows = [
+        (name, Number(distance), Number(number))
+        for name, bucket in buckets.items()
+        for distance, number in zip(distances, bucket, strict=True)
+    ]
+    return Figure(plot, Table(("buckets", "distance", "bucket"), rows))
+
+
+def bias_by_distance(distances: Sequence[int], slopes: Sequence[float], bias_HR: Sequence[Sequence[float]]) -> Figure:
+    """ALiBi: the bias that each head adds to the score at each distance, and the resulting factor of the weight."""
+    from plotly.colors import sample_colorscale
+    from plotly.subplots import make_subplots
+
+    titles = ("bias added to the score", "factor of the weight, before normalisation")
+    plot = make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.1)
+    # Dark to light on a perceptually uniform scale: the heads are ordered, so their colours are too.
+    colours = sample_colorscale("Cividis", [0.9 * n / max(1, len(slopes) - 1) for n in range(len(slopes))])
+    for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True)):
+        line = {"color": colours[n], "dash": DASHES[n % len(DASHES)], "width": 2}
+        style = {"mode": "lines", "line": line, "name": f"head {n + 1}: 1/{1 / slope:.3g}", "legendgroup": f"{n}"}
+        plot.add_scatter(x=list(distances), y=list(bias), **style, row=1, col=1)
+        plot.add_scatter(x=list(distances), y=[math.exp(value) for value in bias], **style, showlegend=False, row=1, col=2)
+    plot.update_xaxes(title_text="distance k − q")
+    plot.update_yaxes(title_text="bias", row=1, col=1)
+    plot.update_yaxes(title_text="e to the bias", rangemode="tozero", row=1, col=2)
+    plot.update_annotations(font_size=13)
+    draw.dress(plot, "ALiBi: weight falls with distance; the first heads see only close tokens, the last nearly all", 920, 420)
+    plot.update_layout(legend={"title": {"text": "head: slope"}, "orientation": "v", "x": 1.02, "y": 1, "itemwidth": 45})
+    rows = [
+        (Number(n), Number(slope, ".6g"), Number(distance), Number(value, "z.4f"))
+        for n, (slope, bias) in enumerate(zip(slopes, bias_HR, strict=True))
+        for distance, value in zip(distances, bias, strict=True)
+    ]
+    return Figure(plot, Table(("head", "slope", "distance", "bias"), rows))
+
+
+def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
+    """Shaw: the table row that each pair of query and key uses, written into its cell."""
+    import plotly.graph_objects as go
+
+    last = max(max(row) for row in index_QK)
+    z = [list(row) for row in index_QK]
+    cells = go.Heatmap(
+        z=z, text=z, texttemplate="%{text}", colorscale=DIVERGING, zmin=0, zmax=last, showscale=False, xgap=2, ygap=2
+    )
+    plot = go.Figure(cells)
+    plot.update_xaxes(**draw.cells(len(z[0]), "key")).update_yaxes(**draw.cells(len(z), "query"), autorange="reversed")
+    draw.dress(
+        plot, f"Shaw: {last + 1} table rows cover all pairs;<br>distances beyond {last // 2} share the outermost rows", 500, 500
+    )
+    rows = [(Number(q), Number(k), Number(index)) for q, row in enumerate(index_QK) for k, index in enumerate(row)]
+    return Figure(plot, Table(("query", "key", "row of the tables"), rows))
 
 
 def masks() -> Figure:
@@ -94,7 +190,7 @@ def positions_rotary() -> Figure:
     """q and k all ones, 64 wide: what matters is that they are the same at every distance."""
     distance_R = torch.arange(0, 129)
     scores = {place: rotary_score(place, distance_R).tolist() for place in (128, 1_000, 100_000)}
-    return draw.score_by_distance(distance_R.tolist(), scores)
+    return score_by_distance(distance_R.tolist(), scores)
 
 
 def rotary_score(place: int, distance_R: Tensor) -> Tensor:
@@ -107,7 +203,7 @@ def rotary_score(place: int, distance_R: Tensor) -> Tensor:
 def positions_t5() -> Figure:
     distance_R = torch.arange(-160, 161)
     ways = {"causal, 32 buckets for the keys before": False, "both ways, 16 buckets each": True}
-    return draw.bucket_by_distance(
+    return bucket_by_distance(
         distance_R.tolist(), {name: bucket(distance_R, 32, both, 128).tolist() for name, both in ways.items()}
     )
 
@@ -115,13 +211,13 @@ def positions_t5() -> Figure:
 def positions_alibi() -> Figure:
     distance_R, of_8_heads = torch.arange(-64, 65), alibi(8)
     bias_1H1R = of_8_heads.bias_BHQK(distance_R.view(1, 1, 1, -1))
-    return draw.bias_by_distance(distance_R.tolist(), of_8_heads.slope_H.tolist(), bias_1H1R[0, :, 0].tolist())
+    return bias_by_distance(distance_R.tolist(), of_8_heads.slope_H.tolist(), bias_1H1R[0, :, 0].tolist())
 
 
 def positions_shaw() -> Figure:
     position_T = torch.arange(12)
     distance_11QK = (position_T - position_T.unsqueeze(-1)).view(1, 1, 12, 12)
-    return draw.index_by_pair(shaw(torch.zeros(9, 1)).index_BHQK(distance_11QK)[0, 0].tolist())
+    return index_by_pair(shaw(torch.zeros(9, 1)).index_BHQK(distance_11QK)[0, 0].tolist())
 
 
 def dates_by_length() -> Figure:

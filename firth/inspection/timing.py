@@ -17,7 +17,7 @@ from firth.layers.block_config import BlockConfig
 from firth.layers.linear_attention import IDENTITY, linear_attend
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
-from firth.progress import Progress, silent
+from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 
 _LONG_ENOUGH = 0.005  # seconds; shorter measurements are dominated by the clock
@@ -36,7 +36,7 @@ def doubled(first: int, last: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def _one_core() -> Iterator[None]:
+def one_core() -> Iterator[None]:
     """One thread only: torch uses several cores for large products but not for small ones, which would hide the growth."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -46,30 +46,8 @@ def _one_core() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@_one_core()
-@torch.inference_mode()
-def timed(
-    lengths: Sequence[int],
-    widths: Sequence[int],
-    *,
-    n: int = 256,
-    d: int = 128,
-    rounds: int = 5,
-    device: torch.device | str = "cpu",
-    progress: Progress = silent,
-) -> Costs:
-    """Time every layer at each of `lengths` with width d, and at each of `widths` with length n: the best of `rounds`, in each of
-    which all layers take turns."""
-    sizes = sorted({*((length, d) for length in lengths), *((n, width) for width in widths)})
-    timings: list[Timing] = []
-    for number, (length, width) in enumerate(sizes):
-        progress("timing", number, len(sizes))
-        timings += _at(length, width, torch.device(device), rounds)
-    return Costs(tuple(timings), n, d)
-
-
 @shows_progress
-@_one_core()
+@one_core()
 @torch.inference_mode()
 def measured(
     *,
@@ -113,24 +91,15 @@ def _grown(
 
 def _of_layer(layer: Layer, n: int, d: int, device: torch.device, rounds: int) -> Timing:
     x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
-    run = _built(layer, d, device)
+    run = built(layer, d, device)
     run(x_1Td)  # work that is only done once
-    first = _seconds(run, x_1Td)
-    again = (_seconds(run, x_1Td) for _ in range(1, rounds if first < _SLOW else min(rounds, 2)))
+    first = call_seconds(run, x_1Td)
+    again = (call_seconds(run, x_1Td) for _ in range(1, rounds if first < _SLOW else min(rounds, 2)))
     return Timing(layer, n, d, min(first, *again) if rounds > 1 else first)
 
 
-def _at(n: int, d: int, device: torch.device, rounds: int) -> list[Timing]:
-    x_1Td = torch.randn(1, n, d, generator=torch.Generator().manual_seed(0)).to(device)
-    work = {layer: _built(layer, d, device) for layer in layers()}
-    taken: dict[Layer, list[float]] = {layer: [] for layer in layers()}
-    for _ in range(rounds + 1):
-        for layer, run in work.items():
-            taken[layer].append(_seconds(run, x_1Td))
-    return [Timing(layer, n, d, min(times[1:])) for layer, times in taken.items()]
-
-
-def _built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], object]:
+def built(layer: Layer, d: int, device: torch.device) -> Callable[[Tensor], object]:
+    """The forward pass of a layer."""
     match layer:
         case "attention":
             return lambda x_1Td: attend(*[_by_head(x_1Td)] * 3, mask=mask.CAUSAL)
@@ -152,7 +121,7 @@ def _by_head(x_1Td: Tensor) -> Tensor:
     return x_1Td.view(*x_1Td.shape[:-1], HEADS, -1).transpose(1, 2)
 
 
-def _seconds(run: Callable[[Tensor], object], x_1Td: Tensor) -> float:
+def call_seconds(run: Callable[[Tensor], object], x_1Td: Tensor) -> float:
     """Seconds per call, over enough calls to measure reliably. On a CPU, the processor time of this thread."""
     clock = time.perf_counter if x_1Td.is_cuda else time.thread_time
     calls = 1

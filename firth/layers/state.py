@@ -6,8 +6,9 @@ A state is a value: a step returns a new one and leaves the old one usable, so t
 
 `fixed(capacity)` gives up the first property for speed: keys and values get memory for `capacity` tokens, into which every step
 writes, and every row has a length of its own. Shapes and addresses no longer change, so that a step can be recorded and replayed
-(decoding/graphs/), and texts of different lengths take their steps together (decoding/engine/slots.py). `tensors()` and
-`of(tensors)` take such a state apart and put it together again.
+(decoding/graphs/), and texts of different lengths take their steps together (decoding/engine/slots.py). `tensors()`, views with
+the rows on the first axis, and `of(tensors)` take such a state apart and put it together again. Some also have `constants`,
+numbers that a step depends on beside the tensors: where they differ, a step is recorded anew.
 """
 
 from __future__ import annotations
@@ -30,19 +31,6 @@ ROOM = 16  # the capacity of a selected state is a multiple of this many tokens
 class State(Protocol):
     def select(self, rows: Tensor) -> Self:
         """The state of the given rows, in that order; a row may be taken more than once."""
-        ...
-
-
-class FixedState(State, Protocol):
-    """A state of fixed size, as recorded steps and decoding/engine/slots.py need it. Some also have `constants`, numbers that a
-    step depends on beside the tensors: where they differ, a step is recorded anew."""
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All its tensors, as views with the rows on the first axis."""
-        ...
-
-    def of(self, tensors: Iterable[Tensor]) -> Self:
-        """The same state with these tensors, in the order of `tensors()`."""
         ...
 
 

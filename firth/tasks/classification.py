@@ -243,7 +243,7 @@ class ClassifierRun(Run[Classifier]):
         return self._measured(path, split, followed(progress), decision) | pairs
 
     def contrast(self) -> ContrastMeasures:
-        """Pairs such as "I like this product" and "I do not like this product"; see firth/evaluation/contrast_pairs.py."""
+        """Pairs such as "I like this product" and "I do not like this product"; see firth/evaluation/contrast.py."""
         if set(self.labels) != {POSITIVE, NEGATIVE}:
             raise ConfigError(
                 f'the contrast pairs are labelled "{POSITIVE}" and "{NEGATIVE}", but the classes of this run are '

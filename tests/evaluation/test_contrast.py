@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from firth.evaluation.contrast import NEGATIVE, POSITIVE, measure_contrast
-from firth.evaluation.contrast_pairs import CONTRAST_PAIRS
+from firth.evaluation.contrast import CONTRAST_PAIRS, NEGATIVE, POSITIVE, measure_contrast
 from firth.text.datasets.negations import negations
 
 PAIRS = [pair for pairs in CONTRAST_PAIRS.values() for pair in pairs]

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from firth.decoding.engine import row_views
 from firth.decoding.engine.captured_prompts import CapturedPrompts
-from firth.decoding.engine.captured_slots import CapturedSlots
-from firth.decoding.engine.slots import Slots
+from firth.decoding.engine.slots import CapturedSlots, Slots
 from firth.decoding.engine.stream import Stream
 from firth.decoding.graphs.captured import MOST
 from firth.decoding.graphs.recorded import advance_in_place

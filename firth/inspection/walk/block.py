@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from firth.inspection.walk.attention import Names, matrices
-from firth.inspection.walk.matrix import Line, LinearProduct, Spell, WalkMatrix, added, number, source_line
+from firth.inspection.walk.matrix import Line, LinearProduct, SourceLine, Spell, WalkMatrix, added, number, source_line
 from firth.inspection.walk.recorded_layers import spelled_activation, spelled_norm
 from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
@@ -170,28 +170,50 @@ class _Trail:
             title, line = f"{layer.title()}, all heads", source_line(type(layer).forward, "def forward")
             self.add("a", title, f"a = {layer.title()}({n})", "Td", y_1Td, line, None)
             return y_1Td
-        self._projections(layer, n_1Td[0], n)
+        self._projections(layer, n_1Td, n)
         call = self_call(self.given, n_1Td)
         turned = self._turned(call, layer)
         letters = Names("q′", "k′") if turned else Names()
         self.found += matrices(call, self.head, self.given.tokens, self.given.tokens, letters)
         return self._output(layer, call, "a", SelfAttention.forward)
 
-    def _projections(self, layer: SelfAttention, n_Td: Tensor, n: str) -> None:
+    def _projections(self, layer: SelfAttention, n_1Td: Tensor, n: str) -> None:
         D, H, G = layer.head_width, layer.heads, layer.kv_heads
-        group = self.head // (H // G)
-        W_ni, b_n, line = layer.qkv.matrix, layer.qkv_bias(), source_line(SelfAttention.project, "self.qkv(x_BTd)")
-        for letter, title, start in (
-            ("q", "queries", self.head * D),
-            ("k", "keys", (H + group) * D),
-            ("v", "values", (H + G + group) * D),
-        ):
-            rows = slice(start, start + D)
-            bias = None if b_n is None else b_n[rows]
-            linear, W = LinearProduct(n_Td, W_ni[rows], bias, (n, f"W^{letter.upper()}")), f"W^{letter.upper()}"
-            equation = f"{letter} = {n} {W}" + ("" if bias is None else " + b")
-            value_1TD = nn.functional.linear(n_Td, W_ni[rows], bias).unsqueeze(0)
-            self.add(letter, f"{title} of the head", equation, "TD", value_1TD, line, linear.spell(letter))
+        group, line = self.head // (H // G), source_line(SelfAttention.project, "self.qkv(x_BTd)")
+        for letter, title, place in (("q", "queries", self.head), ("k", "keys", H + group), ("v", "values", H + G + group)):
+            rows = slice(place * D, (place + 1) * D)
+            self._projection(letter, title, layer.qkv, layer.qkv_bias(), rows, (n, n_1Td), line)
+
+    def _projection(
+        self,
+        letter: str,
+        title: str,
+        projection: Any,
+        bias_n: Tensor | None,
+        rows: slice,
+        x: tuple[str, Tensor],
+        source: SourceLine,
+        tokens: tuple[str, ...] | None = None,
+    ) -> None:
+        """Add what the rows of this head in a projection make of x; `tokens` are those of the source, if x is."""
+        (name, x_1Ti), W_oi, b_o = x, projection.matrix[rows], None if bias_n is None else bias_n[rows]
+        value_1nD = nn.functional.linear(x_1Ti, W_oi, b_o)
+        linear = LinearProduct(x_1Ti[0], W_oi, b_o, (name, f"W^{letter.upper()}"))
+        self._product(letter, f"{title} of the head", "TD" if tokens is None else "SD", value_1nD, linear, source, tokens)
+
+    def _product(
+        self,
+        name: str,
+        title: str,
+        axes: str,
+        value_1Tn: Tensor,
+        linear: LinearProduct,
+        source: SourceLine,
+        rows: tuple[str, ...] | None = None,
+    ) -> None:
+        """Add y = x W + b."""
+        equation = f"{name} = {' '.join(linear.names)}" + ("" if linear.b_o is None else " + b")
+        self.add(name, title, equation, axes, value_1Tn, source, linear.spell(name), rows)
 
     def _turned(self, call: Call, layer: SelfAttention) -> bool:
         """Add q and k after norm, score reduction and rotation; False if none of them applies."""
@@ -242,52 +264,14 @@ class _Trail:
         D, H = layer.head_width, layer.query.out_features // layer.head_width
         G = layer.kv.out_features // (2 * D)
         group, rows = self.head // (H // G), self.given.source_tokens
-        parts: list[tuple[str, str, Any, Tensor | None, int, Tensor, str, Any, str, str]] = [
-            (
-                "q",
-                "queries",
-                layer.query,
-                layer.query.bias,
-                self.head * D,
-                n_1Td,
-                n,
-                CrossAttention.forward,
-                "self.query(x_BTd)",
-                "TD",
-            )
-        ]
+        line = source_line(CrossAttention.forward, "self.query(x_BTd)")
+        own = slice(self.head * D, (self.head + 1) * D)
+        self._projection("q", "queries", layer.query, layer.query.bias, own, (n, n_1Td), line)
         if memory_1Sd is not None:
-            parts += [
-                (
-                    letter,
-                    f"{title}, from the memory",
-                    layer.kv,
-                    layer.kv_bias(),
-                    start,
-                    memory_1Sd,
-                    "m",
-                    CrossAttention.project_source,
-                    "self.kv(y_BSd)",
-                    "SD",
-                )
-                for letter, title, start in (("k", "keys", group * D), ("v", "values", (G + group) * D))
-            ]
-        for letter, title, projection, bias_n, start, x_1Ti, x, function, part, axes in parts:
-            W_oi, b_o = projection.matrix[start : start + D], None if bias_n is None else bias_n[start : start + D]
-            W, of_source = f"W^{letter.upper()}", axes[0] == "S"
-            value_1nD = nn.functional.linear(x_1Ti, W_oi, b_o)
-            equation = f"{letter} = {x} {W}" + ("" if b_o is None else " + b")
-            spell = LinearProduct(x_1Ti[0], W_oi, b_o, (x, W)).spell(letter)
-            self.add(
-                letter,
-                f"{title} of the head",
-                equation,
-                axes,
-                value_1nD,
-                source_line(function, part),
-                spell,
-                rows if of_source else None,
-            )
+            line = source_line(CrossAttention.project_source, "self.kv(y_BSd)")
+            for letter, title, place in (("k", "keys, from the memory", group), ("v", "values, from the memory", G + group)):
+                own = slice(place * D, (place + 1) * D)
+                self._projection(letter, title, layer.kv, layer.kv_bias(), own, ("m", memory_1Sd), line, rows)
         call = cross_call(self.given, n_1Td)
         self.found += matrices(call, self.head, self.given.tokens, rows, Names(axes="TS"))
         return self._output(layer, call, "c", CrossAttention.forward)
@@ -298,48 +282,22 @@ class _Trail:
         layer = self.block.feedforward
         up_1Th, forward = layer.up(n_1Td), FeedForward.forward
         W_hd, b_h, up = layer.up.matrix, layer.up.bias, source_line(forward, "self.up(x_BTd)")
-        h = layer.down.in_features
-        bias = "" if b_h is None else " + b"
+        wider = [("u", "wider: a feature for each column", "W_1")]
         if layer.phi.gated:
-            for letter, W, start in (("g", "W_g", 0), ("u", "W_1", h)):
-                rows = slice(start, start + h)
-                part = LinearProduct(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
-                self.add(
-                    letter,
-                    "the gate" if letter == "g" else "what it lets through",
-                    f"{letter} = {n} {W}{bias}",
-                    "Th",
-                    up_1Th[..., rows],
-                    up,
-                    part.spell(letter),
-                )
-            parts = {"g": up_1Th[0, :, :h], "u": up_1Th[0, :, h:]}
-        else:
-            self.add(
-                "u",
-                "wider: a feature for each column",
-                f"u = {n} W_1{bias}",
-                "Th",
-                up_1Th,
-                up,
-                LinearProduct(n_1Td[0], W_hd, b_h, (n, "W_1")).spell("u"),
-            )
-            parts = {"u": up_1Th[0]}
+            wider = [("g", "the gate", "W_g"), ("u", "what it lets through", "W_1")]
+        parts, h = {}, layer.down.in_features
+        for start, (letter, title, W) in zip(range(0, len(W_hd), h), wider, strict=True):
+            rows = slice(start, start + h)
+            part = LinearProduct(n_1Td[0], W_hd[rows], None if b_h is None else b_h[rows], (n, W))
+            self._product(letter, title, "Th", up_1Th[..., rows], part, up)
+            parts[letter] = up_1Th[0, :, rows]
         activated = spelled_activation(layer.phi, parts, "z")
         inner_1Th = activated.value_Tn.unsqueeze(0)
         self.add("z", activated.title, activated.equation, "Th", inner_1Th, activated.source, activated.spell)
         f_1Td: Tensor = layer.down(inner_1Th)
         down = LinearProduct(inner_1Th[0], layer.down.matrix, layer.down.bias, ("z", "W_2"))
-        equation = "f = z W_2" + ("" if layer.down.bias is None else " + b")
-        self.add(
-            "f",
-            "back to the width of the model",
-            equation,
-            "Td",
-            f_1Td,
-            source_line(forward, "self.down(self.phi.apply"),
-            down.spell("f"),
-        )
+        line = source_line(forward, "self.down(self.phi.apply")
+        self._product("f", "back to the width of the model", "Td", f_1Td, down, line)
         return f_1Td
 
 

@@ -115,44 +115,26 @@ class MemoryCall(NamedTuple):
         return self.layer.attend.call(q_11TA, memory.key_B1SA, memory.value_B1Sm, mask.lengths(memory.length_B), None, 0)
 
 
+_QUERY = (MemoryAttention.contexts, "self.query(h_BTd)")
+_KEY = (MemoryAttention.remember, "self.key(memory_BSm)")
+
+
 @torch.no_grad()
 def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
     """From the states to the contexts c; `query` is the name of the states."""
-    layer, q, k = given.layer, query, "m"
-    h_Td, m_Sm = given.query_1Td[0], given.memory_1Sm[0]
+    layer, names = given.layer, {"W": query, "U": "m"}
     matrices: list[WalkMatrix] = []
-    if isinstance(layer.query, nn.Linear):
-        line, W = source_line(MemoryAttention.contexts, "self.query(h_BTd)"), layer.query.weight
-        value, q = layer.query(h_Td), f"W {query}"
-        matrices.append(
-            WalkMatrix(
-                q,
-                "the query of each step",
-                f"W {query}_t",
-                "TA",
-                value,
-                given.tokens,
-                line,
-                LinearProduct(h_Td, W, None, (query, "W")).spell(q),
-            )
-        )
-    if isinstance(layer.key, nn.Linear):
-        line, W = source_line(MemoryAttention.remember, "self.key(memory_BSm)"), layer.key.weight
-        value, k = layer.key(m_Sm), "U m"
-        matrices.append(
-            WalkMatrix(
-                k,
-                "the key of each source token",
-                "U m_s",
-                "SA",
-                value,
-                given.source_tokens,
-                line,
-                LinearProduct(m_Sm, W, None, ("m", "U")).spell(k),
-            )
-        )
-    names = attention.Names(q, k, "m", "e", "α", "c", "TS")
-    matrices += attention.matrices(given.call(), 0, given.tokens, given.source_tokens, names)
+    for projection, W, x, x_ni, title, axes, tokens, (function, part) in (
+        (layer.query, "W", f"{query}_t", given.query_1Td[0], "the query of each step", "TA", given.tokens, _QUERY),
+        (layer.key, "U", "m_s", given.memory_1Sm[0], "the key of each source token", "SA", given.source_tokens, _KEY),
+    ):
+        if isinstance(projection, nn.Linear):
+            spell = LinearProduct(x_ni, projection.weight, None, (names[W], W))
+            names[W] = name = f"{W} {names[W]}"
+            line = source_line(function, part)
+            matrices.append(WalkMatrix(name, title, f"{W} {x}", axes, projection(x_ni), tokens, line, spell.spell(name)))
+    letters = attention.Names(names["W"], names["U"], "m", "e", "α", "c", "TS")
+    matrices += attention.matrices(given.call(), 0, given.tokens, given.source_tokens, letters)
     matrices[-1] = replace(matrices[-1], axes="Tm", title="context: the memory, weighted")
     return matrices
 
