@@ -40,7 +40,7 @@ from firth.figures.in_context import Measure, score_by_examples
 from firth.figures.lengths import score_by_length
 from firth.figures.predictions import surprisal_strip
 from firth.figures.states import states_map
-from firth.figures.word_axis import axis_plane
+from firth.figures.word_map import axis_plane
 from firth.inspection.gradient_flow import compare_flow, flows_figure
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call

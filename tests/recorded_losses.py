@@ -46,15 +46,17 @@ def assignments(name: str) -> list[str]:
 def first_losses(name: str) -> list[float]:
     """The losses of the first steps, in the current folder, after `prepare`."""
     from firth.api.init_from_run import with_vocabulary
-    from firth.api.training import start, with_facts
+    from firth.api.training import initial_network, with_facts
     from firth.progress import silent
-    from firth.training.loop import fit
+    from firth.training.loop import fit, start
 
     recipe = find_recipe(name, assignments(name)).resolved()
     recipe, tokenizers = (recipe, recipe.tokenizer) if recipe.training.init is None else with_vocabulary(recipe)
     data = recipe.task.read(tokenizers, silent)
     recipe = with_facts(recipe, data)
-    return [step.loss for step in fit(start(recipe, data), recipe.task.loss(data), recipe.training)]
+    task, network = recipe.task, initial_network(recipe, data)
+    training = start(network, task.batches(data), recipe.training, task.counts(data))
+    return [step.loss for step in fit(training, task.loss(data), recipe.training)]
 
 
 def prepare(folder: Path) -> None:

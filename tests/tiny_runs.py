@@ -17,6 +17,7 @@ from torch import Tensor
 from firth import files
 from firth.api import Watcher, train_recipe
 from firth.api.recipe import Recipe
+from firth.api.training import initial_network
 from firth.layers.recurrent import CELLS
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig
 from firth.text.config import RunningTextConfig
@@ -24,7 +25,7 @@ from firth.training import checkpoint
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder
 from firth.training.log import read as read_log
-from firth.training.loop import Training
+from firth.training.loop import Training, start
 from firth.training.trainer import StepReport
 
 TEXT = "".join(f"{n} times {m} is {n * m}.\n" for n in range(1, 8) for m in range(1, 8))
@@ -43,6 +44,12 @@ def tiny(
     else:
         config = RecurrentConfig(kind=kind, width=width, depth=2 if dropout else 1, dropout=dropout)  # type: ignore[arg-type]
     return Recipe(data=RunningTextConfig(text=text, valid=valid), model=config, training=TrainingConfig(**(defaults | training)))
+
+
+def untrained(recipe: Recipe, data: Any) -> Training:
+    """The training of a recipe at step 0."""
+    task = recipe.task
+    return start(initial_network(recipe, data), task.batches(data), recipe.training, task.counts(data))
 
 
 def watching(

@@ -309,14 +309,6 @@ def initial_network(
     return network
 
 
-def start(
-    recipe: Recipe, data: Any, notice: Callable[[str], None] = lambda message: None, resumed: RunFolder | None = None
-) -> loop.Training:
-    """A training at step 0; see initial_network."""
-    task, network = recipe.task, initial_network(recipe, data, notice, resumed)
-    return loop.start(network, task.batches(data), recipe.training, task.counts(data))
-
-
 def _adapted(network: Network, config: TrainingConfig, trained: Collection[str], generator: torch.Generator) -> str:
     whole = sum(parameter.numel() for parameter in network.parameters())
     adapt(network, config.adapters, generator)

@@ -188,7 +188,7 @@ def _check_report(path: Path, model: Run[Any]) -> None:
 
 
 def _write_report(path: Path, model: Run[Any], result: Mapping[str, Any]) -> None:
-    from firth.evaluation.class_report import report_csv
+    from firth.evaluation.classification import report_csv
     from firth.files import write_text
 
     classes = result[str(model.task.classes_in)]

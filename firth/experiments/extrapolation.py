@@ -20,7 +20,7 @@ import numpy as np
 from firth.api import Recipe, Watcher, find_recipe, train_recipe
 from firth.config import split_assignment
 from firth.errors import ConfigError, DataError, did_you_mean
-from firth.evaluation.by_position import loss_by_position
+from firth.evaluation.perplexity import loss_by_position
 from firth.figures.extrapolation import by_length, by_position, extrapolation_text
 from firth.figures.figure import Figure
 from firth.layers.position import SCHEMES

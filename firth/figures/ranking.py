@@ -1,4 +1,4 @@
-"""A bar chart of words ranked by a score."""
+"""Bar charts of words: ranked by a score, or on an axis between two poles."""
 
 from __future__ import annotations
 
@@ -37,3 +37,12 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
         margin={"l": 20, "r": 60, "t": 20, "b": 60},
     )
     return Figure(plot, Table(("word", measure), [(word, Number(value, ".4f")) for word, value in rows]))
+
+
+def axis_bars(rows: Sequence[tuple[str, float]], axis: str) -> Figure:
+    """One bar per word, the first at the top: to the right in blue where the cosine is positive, to the left in orange."""
+    blue, orange = COLOURS[:2]
+    figure = ranking(rows, axis, blue, negative=orange)
+    figure.plot.update_traces(text=[f"{value:.2f}" for _, value in rows])
+    figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1])
+    return figure

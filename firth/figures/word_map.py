@@ -1,4 +1,4 @@
-"""A searchable scatter plot of words."""
+"""Searchable scatter plots of words: a map, or a plane of two axes with a meaning."""
 
 from __future__ import annotations
 
@@ -83,3 +83,11 @@ def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes:
     plot.update_layout(template="plotly_white", margin=margin, height=720, dragmode=drag)
     rows = [(word, *(Number(value, ".4f") for value in point)) for word, point in zip(words, points, strict=True)]
     return SearchableMap(plot, Table(("word", *axes), rows))
+
+
+def axis_plane(words: Sequence[str], points: Sequence[tuple[float, float]], axes: tuple[str, str]) -> SearchableMap:
+    """Each word at its place on both axes; the lines are the zeros of the axes."""
+    figure = embedding_map(words, points, [escaped(axis) for axis in axes])
+    figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
+    figure.plot.update_yaxes(zeroline=True, zerolinecolor=COLOURS[-1], zerolinewidth=1)
+    return SearchableMap(figure.plot, Table(("word", *axes), figure.table.rows))

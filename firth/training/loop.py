@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +23,6 @@ from firth.errors import ConfigError
 from firth.layers.matmul_precision import tensor_cores
 from firth.layers.state import RecurrentState
 from firth.models import Network
-from firth.training.allocator import keep_freed_memory
 from firth.training.average import WeightAverage
 from firth.training.config import Device, TrainingConfig
 from firth.training.distributed import all_reduced, ranks
@@ -203,3 +204,16 @@ def device_for(name: Device) -> torch.device:
     if not available.get(name):
         raise ConfigError(f'device is "{name}", but torch finds no such device. Choose cpu.')
     return torch.device(name, ranks().local) if name == "cuda" and ranks().world > 1 else torch.device(name)
+
+
+def keep_freed_memory() -> None:
+    """Make glibc, where it is the C library, keep the large blocks of memory that every step frees and allocates again, for the
+    rest of this process. By default it returns them to the system, and the next step pays for them with thousands of page
+    faults: see benchmarks/cpu_operations.py."""
+    trim_threshold, mmap_threshold = -1, -3  # <malloc.h>
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(mmap_threshold, 1 << 30)
+        mallopt(trim_threshold, 2**31 - 1)

@@ -8,7 +8,7 @@ import torch
 from small_models import CONFIGS, random_model
 
 from firth.errors import DataError
-from firth.evaluation.by_position import loss_by_position
+from firth.evaluation.perplexity import loss_by_position
 
 VOCAB = 13
 FLOAT32 = 2e-6  # share; the softmax is in float32

@@ -7,7 +7,7 @@ import pytest
 import torch
 from interpreter import INTERPRETED
 
-from firth.layers.argmax import argmax
+from firth.layers.kernels.triton.argmax import argmax, by_triton
 
 DEVICES = [
     "cpu",
@@ -36,9 +36,7 @@ def test_rows_may_lie_apart_and_hold_minus_infinity(device: str) -> None:
 @pytest.mark.usefixtures("triton_interpreter")
 @pytest.mark.parametrize(("rows", "columns"), ROWS[:4])
 def test_the_kernel_in_the_interpreter(rows: int, columns: int) -> None:
-    from firth.layers.kernels.triton.argmax import argmax as kernel
-
     x_RV = torch.randn(rows, columns, generator=torch.Generator().manual_seed(columns)).mul(2).round()
     x_RV[-1, :-1] = -torch.inf
-    assert kernel(x_RV).tolist() == np.argmax(x_RV.numpy(), 1).tolist()
-    assert kernel(torch.full((1, 3), -torch.inf)).tolist() == [0]
+    assert by_triton(x_RV).tolist() == np.argmax(x_RV.numpy(), 1).tolist()
+    assert by_triton(torch.full((1, 3), -torch.inf)).tolist() == [0]

@@ -24,7 +24,7 @@ from firth.layers.linear_attention import (
     coefficients,
     linear_attend,
 )
-from firth.layers.linear_attention.weights import LogProduct
+from firth.layers.linear_attention.layers import LogProduct
 from firth.oracles import linear_attention as oracle
 
 B, H, D, E = 2, 3, 4, 5

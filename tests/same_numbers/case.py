@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from firth.api import compose
-from firth.api.training import source_tokenizer, start, with_facts
+from firth.api.training import initial_network, source_tokenizer, with_facts
 from firth.progress import silent
 from firth.tasks.run import Run
-from firth.training.loop import Training, fit
+from firth.training.loop import Training, fit, start
 
 Numbers = dict[str, Any]
 SPREAD = 0.7  # of the weights
@@ -52,7 +52,8 @@ class Case:
         recipe = compose(table).resolved()
         self.data = recipe.task.read(recipe.tokenizer, silent)
         self.recipe = with_facts(recipe, self.data)
-        self.training: Training = start(self.recipe, self.data)
+        task, network = self.recipe.task, initial_network(self.recipe, self.data)
+        self.training: Training = start(network, task.batches(self.data), self.recipe.training, task.counts(self.data))
         self.initial = fingerprint(self.training.model)
         self.training.model.double()
         draw(self.training.model, seed, noise)

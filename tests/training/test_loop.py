@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny_runs import KINDS, assert_identical, tiny, watching
+from tiny_runs import KINDS, assert_identical, tiny, untrained, watching
 from tolerance import assert_equal
 from torch import Tensor
 
 from firth.api import train_recipe
-from firth.api.training import start as start_recipe
 from firth.errors import ConfigError
 from firth.layers.recurrent import CELLS
 from firth.layers.state import RecurrentState
@@ -32,7 +31,7 @@ from firth.training.trainer import StepReport
 
 def training_of(kind: str, **settings: Any) -> tuple[Training, TrainingConfig]:
     recipe = tiny(kind, **settings).resolved()
-    return start_recipe(recipe, prepare(recipe.data, recipe.tokenizer)), recipe.training
+    return untrained(recipe, prepare(recipe.data, recipe.tokenizer)), recipe.training
 
 
 def weights(training: Training) -> dict[str, Tensor]:

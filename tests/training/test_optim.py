@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import tiny
+from tiny_runs import tiny, untrained
 from tolerance import assert_equal
 from torch import Tensor, nn
 
-from firth.api.training import start
 from firth.tasks.next_token import next_token
 from firth.text.data.running_text import prepare
 from firth.training.config import TrainingConfig
@@ -95,7 +94,7 @@ def test_every_weight_of_a_model_is_updated_once(kind: str) -> None:
 
 def _training(kind: str = "gru", **settings: Any) -> Training:
     recipe = tiny(kind, **settings).resolved()
-    return start(recipe, prepare(recipe.data, recipe.tokenizer))
+    return untrained(recipe, prepare(recipe.data, recipe.tokenizer))
 
 
 def _first_gradient(**settings: Any) -> tuple[float, float, Tensor]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import tiny
+from tiny_runs import tiny, untrained
 from torch import Tensor
 
 from firth import files
-from firth.api.training import start
 from firth.errors import Diverged
 from firth.models import Network
 from firth.tasks.next_token import next_token
@@ -38,7 +37,7 @@ def trained(folder: Path, **settings: Any) -> tuple[Training, dict[int, Tensor]]
     comes in behind its back: the trainer does not know what it trains."""
     recipe = tiny("gru", steps=6, evaluate_every=1)
     data = prepare(recipe.data, recipe.tokenizer)
-    training, weights = start(recipe, data), {}
+    training, weights = untrained(recipe, data), {}
     run = RunFolder.create(folder, recipe.toml(), data.tokenizer.to_json())
 
     def evaluate(network: Network) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import pytest
 from shell import Firth
 
 from firth.errors import ConfigError, DataError
-from firth.figures.word_axis import axis_bars, axis_plane
+from firth.figures.ranking import axis_bars
+from firth.figures.word_map import axis_plane
 from firth.oracles.word_axis import places
 from firth.vectors import WordVectors
 

@@ -96,7 +96,8 @@ def _facts(axes: list[Axis], words: list[str]) -> dict[str, Any]:
 
 
 def _save(path: Path, file: Path, axes: list[Axis], words: list[str]) -> None:
-    from firth.figures.word_axis import axis_bars, axis_plane
+    from firth.figures.ranking import axis_bars
+    from firth.figures.word_map import axis_plane
 
     if len(axes) == 1:
         figure = axis_bars([(word, axes[0][word]) for word in words], axes[0].name)

@@ -18,7 +18,7 @@ from firth.decoding.sampling.candidates import Candidates
 from firth.decoding.sampling.draw import Draws, at_quantile
 from firth.decoding.sampling.filter import Filter
 from firth.decoding.sampling.rows import FilterRows, TextSoFar
-from firth.layers.argmax import argmax
+from firth.layers.kernels.triton.argmax import argmax
 
 R = TypeVar("R")
 _BLOCK = 64  # tokens whose random numbers are drawn at once

@@ -10,6 +10,7 @@ Letters: B batch, T time, d model width, H heads, D width of q and k, E width of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,12 +21,12 @@ from firth.errors import ConfigError
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
 from firth.layers.attention.config import CausalConfig
+from firth.layers.attention.score import Score
 from firth.layers.block_config import BlockConfig
 from firth.layers.hook_free import Linear
 from firth.layers.linear_attention import LEAST_LOG_GATE, run
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
-from firth.layers.linear_attention.weights import LogProduct
 from firth.layers.norm import norm
 from firth.layers.self_attention import Tapped
 from firth.layers.token_mixer import TokenMixer
@@ -33,6 +34,17 @@ from firth.layers.weight_group import WeightGroup
 
 TAYLOR_WIDTH = 16  # of q and k, as published: φ then has 273 numbers
 GATE_RANK, GATE_ROOT = 16, 16  # Yang et al. 2023, §4.4
+
+
+@dataclass(frozen=True)
+class LogProduct(Score):
+    """The weights of a normalized linear attention as a score for attend(): p = softmax(a), a(q, k) = ln φ(q)·φ(k), for
+    feature maps whose products are positive."""
+
+    features: FeatureMap
+
+    def between(self, q_BGJQD: Tensor, k_BGJKD: Tensor) -> Tensor:
+        return self.features.between(q_BGJQD, k_BGJKD).log()
 
 
 class LinearAttend(Tapped):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firth.ideas import Idea
-
-if TYPE_CHECKING:
-    from firth.layers.quantised import Quantisation
+from firth.layers.quantised import Quantisation, QuantisedLinear, quantised_matrix
 
 Reset = Literal["after", "before"]
 State = tuple[Tensor, ...]  # h, or h and c
@@ -57,6 +55,26 @@ class Weights(NamedTuple):
     def of_hidden(self, h_Bd: Tensor) -> Tensor:
         """U h + b'."""
         return F.linear(h_Bd, self.hidden_gd, self.hidden_bias_g)
+
+
+class QuantisedWeights(nn.Module):
+    """`Weights` of one direction that multiply without being dequantised."""
+
+    def __init__(self, weights: Weights, kind: Quantisation) -> None:
+        super().__init__()
+        self.input: QuantisedLinear = quantised_matrix(weights.input_gi, weights.input_bias_g, kind)
+        self.hidden: QuantisedLinear | None = None
+        if len(weights.hidden_gd):
+            self.hidden = quantised_matrix(weights.hidden_gd, weights.hidden_bias_g, kind)
+
+    def of_input(self, x_BTi: Tensor) -> Tensor:
+        x_BTg: Tensor = self.input(x_BTi)
+        return x_BTg
+
+    def of_hidden(self, h_Bd: Tensor) -> Tensor:
+        assert self.hidden is not None  # a cell without U does not ask for U h
+        h_Bg: Tensor = self.hidden(h_Bd)
+        return h_Bg
 
 
 class Cell(Idea, nn.Module, ABC):
@@ -112,8 +130,6 @@ class Cell(Idea, nn.Module, ABC):
 
     def quantise(self, kind: Quantisation) -> None:
         """In place: the parameters are gone then."""
-        from firth.layers.recurrent.quantised import QuantisedWeights
-
         self.quantised_weights = nn.ModuleList(QuantisedWeights(self.own_weights(n == 1), kind) for n in range(self.directions))
         for name in [name for name, _ in self.named_parameters(recurse=False)]:
             delattr(self, name)

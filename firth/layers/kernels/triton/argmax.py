@@ -1,26 +1,36 @@
-"""The largest number of each row: one program per row, which remembers the best of every column of a block."""
+"""The place of the largest number in each row; of several that are equally large, the first, on every device."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
+from firth.layers.kernels.triton.lazy import import_triton, jit, tl, triton
+
+_TRITON = find_spec("triton") is not None
 _BLOCK = 4096
 
 
 def argmax(x_RV: Tensor) -> Tensor:
+    """place_R. On a GPU, torch divides a single row among blocks that wait for each other, which takes three times as long."""
+    return by_triton(x_RV) if x_RV.is_cuda and _TRITON and x_RV.dtype.itemsize <= 4 else x_RV.argmax(-1)
+
+
+def by_triton(x_RV: Tensor) -> Tensor:
+    import_triton(__name__)
     R, V = x_RV.shape
     place_R = torch.empty(R, dtype=torch.int64, device=x_RV.device)
     _argmax[(R,)](x_RV, place_R, V, *x_RV.stride(), BLOCK=min(_BLOCK, triton.next_power_of_2(V)), num_warps=8)
     return place_R
 
 
-@triton.jit
+@jit
 def _argmax(x_at, place_at, V, row_stride, column_stride, BLOCK: tl.constexpr):
+    """One program per row, which remembers the best of every column of a block."""
     row, k_K = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
     best_K = tl.full([BLOCK], float("-inf"), tl.float32)
     place_K = k_K
