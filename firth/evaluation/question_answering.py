@@ -27,7 +27,7 @@ from firth.errors import DataError
 from firth.evaluation.inference import inference, with_progress
 from firth.models.question_answering import QuestionAnswerer
 from firth.progress import Progress, silent
-from firth.text.batches.readings import AnswerBatch, Readings
+from firth.text.batches.questions import AnswerBatch, QuestionWindows
 from firth.training.distributed import all_merged
 from firth.training.loop import precision
 
@@ -63,20 +63,32 @@ class _Ends(NamedTuple):
 
 
 def evaluate(
-    model: QuestionAnswerer, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
+    model: QuestionAnswerer,
+    windows: QuestionWindows,
+    *,
+    longest: int,
+    batch: int,
+    dtype: str = "float32",
+    progress: Progress = silent,
 ) -> AnswerMeasures:
-    ends = _ends(model, readings, batch, dtype, progress)
-    predicted = [span.text for span in _best(readings, ends, longest)]
-    correct = [[answer.text for answer in one.answers] for one in readings.questions]
+    ends = _ends(model, windows, batch, dtype, progress)
+    predicted = [span.text for span in _best(windows, ends, longest)]
+    correct = [[answer.text for answer in one.answers] for one in windows.questions]
     exact, f1 = scores(predicted, correct)
-    return AnswerMeasures(_loss(readings, ends), exact, f1, len(predicted), len(readings))
+    return AnswerMeasures(_loss(windows, ends), exact, f1, len(predicted), len(windows))
 
 
 def find(
-    model: QuestionAnswerer, readings: Readings, *, longest: int, batch: int, dtype: str = "float32", progress: Progress = silent
+    model: QuestionAnswerer,
+    windows: QuestionWindows,
+    *,
+    longest: int,
+    batch: int,
+    dtype: str = "float32",
+    progress: Progress = silent,
 ) -> list[AnswerSpan]:
     """The most probable span of at most `longest` tokens for each question."""
-    return _best(readings, _ends(model, readings, batch, dtype, progress), longest)
+    return _best(windows, _ends(model, windows, batch, dtype, progress), longest)
 
 
 def scores(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[float, float]:
@@ -115,43 +127,43 @@ def best_span(start: Floats, end: Floats, longest: int) -> tuple[int, int]:
     return span
 
 
-def _best(readings: Readings, ends: list[_Ends], longest: int) -> list[AnswerSpan]:
+def _best(windows: QuestionWindows, ends: list[_Ends], longest: int) -> list[AnswerSpan]:
     spans = []
-    for windows in np.split(np.arange(len(readings)), np.flatnonzero(np.diff(readings.question_N)) + 1):
-        log_start, log_end = (_log_total([getattr(ends[n], side) for n in windows]) for side in ("start", "end"))
+    for numbers in np.split(np.arange(len(windows)), np.flatnonzero(np.diff(windows.question_N)) + 1):
+        log_start, log_end = (_log_total([getattr(ends[n], side) for n in numbers]) for side in ("start", "end"))
         best: AnswerSpan | None = None
-        for n in windows.tolist():
+        for n in numbers.tolist():
             i, j = best_span(ends[n].start, ends[n].end, longest)
             log_p = float(ends[n].start[i] - log_start + ends[n].end[j] - log_end)
             if best is None or log_p > best.log_probability:
-                first = int(readings.first_N[n])
-                best = AnswerSpan(*readings.text(n, first + i, first + j), log_p)
+                first = int(windows.first_N[n])
+                best = AnswerSpan(*windows.text(n, first + i, first + j), log_p)
         assert best is not None
         spans.append(best)
     return spans
 
 
-def _loss(readings: Readings, ends: list[_Ends]) -> float:
-    windows = readings.answered.tolist()
-    if not windows:
+def _loss(windows: QuestionWindows, ends: list[_Ends]) -> float:
+    answered = windows.answered.tolist()
+    if not answered:
         raise DataError("no answer fits into a window of its context; raise training.context")
     total = 0.0
-    for n in windows:
-        first = int(readings.first_N[n])
-        for logits, place in ((ends[n].start, readings.start_N[n]), (ends[n].end, readings.end_N[n])):
+    for n in answered:
+        first = int(windows.first_N[n])
+        for logits, place in ((ends[n].start, windows.start_N[n]), (ends[n].end, windows.end_N[n])):
             total += _log_total([logits]) - float(logits[place - first])
-    return total / 2 / len(windows)
+    return total / 2 / len(answered)
 
 
 def _log_total(logits: Sequence[Floats]) -> float:
     return float(np.logaddexp.reduce(np.concatenate(logits)))
 
 
-def _ends(model: QuestionAnswerer, readings: Readings, batch: int, dtype: str, progress: Progress) -> list[_Ends]:
+def _ends(model: QuestionAnswerer, windows: QuestionWindows, batch: int, dtype: str, progress: Progress) -> list[_Ends]:
     """Start and end logits of each window, in float64."""
     ends: dict[int, _Ends] = {}
     with inference(model) as device:
-        for row_B, part in with_progress(readings.sweep(batch), lambda rows: len(rows[0]), len(readings), progress):
+        for row_B, part in with_progress(windows.sweep(batch), lambda rows: len(rows[0]), len(windows), progress):
             with precision(device, dtype):
                 start_BT, end_BT = model(*_on(part, device))
             sides = start_BT.double().cpu().numpy(), end_BT.double().cpu().numpy()
@@ -159,7 +171,7 @@ def _ends(model: QuestionAnswerer, readings: Readings, batch: int, dtype: str, p
                 inside = slice(int(part.first_B[b]), int(part.length_B[b]) - 1)
                 ends[n] = _Ends(sides[0][b, inside], sides[1][b, inside])
     ends = all_merged(ends)
-    return [ends[n] for n in range(len(readings))]
+    return [ends[n] for n in range(len(windows))]
 
 
 def _on(part: AnswerBatch, device: torch.device) -> tuple[torch.Tensor, ...]:

@@ -9,13 +9,13 @@ import torch
 
 
 @contextmanager
-def tensor_cores(wanted: bool = True) -> Iterator[None]:
+def tensor_cores(enabled: bool = True) -> Iterator[None]:
     """A context in which NVIDIA GPUs from Ampere on round factors to TF32, with ten mantissa bits; sums stay float32."""
     before = torch.get_float32_matmul_precision()
-    if wanted:
+    if enabled:
         torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        if wanted:
+        if enabled:
             torch.set_float32_matmul_precision(before)

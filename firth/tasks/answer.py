@@ -27,7 +27,7 @@ from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
-from firth.text.batches.readings import Readings
+from firth.text.batches.questions import QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import QuestionData, encode_questions, prepare_questions, windows
 from firth.text.readers.squad import Question
@@ -83,7 +83,7 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
         (span,) = find(self.network, self._windows(question, context), longest=longest, batch=AT_ONCE, progress=progress)
         return Answer(span.text, math.exp(span.log_probability), span.start)
 
-    def _windows(self, question: str, context: str) -> Readings:
+    def _windows(self, question: str, context: str) -> QuestionWindows:
         return windows([Question("the question", context, question)], self.tokenizer, self.recipe.training.context)
 
     @staticmethod
@@ -92,12 +92,12 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
             raise DataError(f"the {name} is {text!r}, which has no tokens; expected at least one word")
 
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
-        name, readings = self._readings(path, split, progress)
+        name, windows = self._readings(path, split, progress)
         longest = self.recipe.objective.longest
-        measured = measure(self.network, readings, longest=longest, batch=AT_ONCE, progress=progress)
+        measured = measure(self.network, windows, longest=longest, batch=AT_ONCE, progress=progress)
         return {**dataclasses.asdict(measured), "split": name}
 
-    def _readings(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Readings]:
+    def _readings(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, QuestionWindows]:
         data, limit = self.recipe.data, self.recipe.training.context
         if path is not None:
             return str(path), encode_questions(path, self.tokenizer, data, limit, progress)
@@ -108,13 +108,13 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
             raise ConfigError("this run answers questions, so `text` is the question. Give the passage as `context`, too.")
         super().reading(text, target)
         self._expect_words("context", context)
-        readings = self._windows(text, context)
-        if len(readings) > 1:
+        windows = self._windows(text, context)
+        if len(windows) > 1:
             raise DataError(
                 f"question and context have more than {self.recipe.training.context:,} tokens and would be read in "
-                f"{len(readings)} windows. Shorten the context."
+                f"{len(windows)} windows. Shorten the context."
             )
-        batch = readings.batch(np.array([0]))
+        batch = windows.batch(np.array([0]))
         return arrays_reading(self.network, self.tokenizer, (batch.token_BT, batch.length_B, batch.first_B))
 
 

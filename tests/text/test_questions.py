@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from questions import RECORDS, write_questions
 
 from firth.errors import DataError
-from firth.text.batches.readings import NOWHERE, Readings
+from firth.text.batches.questions import NOWHERE, QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import encode_questions, prepare_questions, windows
 from firth.text.readers.pieces import pieces_of_text
@@ -140,7 +140,7 @@ def test_batches_are_a_function_of_seed_and_position(tmp_path: Path) -> None:
 def test_another_file_is_read_with_the_tokens_of_the_run(tmp_path: Path) -> None:
     data = prepared(write_questions(tmp_path / "q.jsonl"))
     other = encode_questions(write_questions(tmp_path / "o.json", FEW), data.tokenizer, QuestionsConfig(path="-"), 32)
-    assert isinstance(other, Readings)
+    assert isinstance(other, QuestionWindows)
     assert len(other.questions) == 8
 
 

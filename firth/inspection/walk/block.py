@@ -86,7 +86,7 @@ class _Trail:
 
     def __init__(self, given: BlockCall, head: int) -> None:
         self.given, self.block, self.head = given, given.block, head
-        self.found: list[WalkMatrix] = []
+        self.matrices: list[WalkMatrix] = []
         self.x_name = "x"
 
     def walk(self) -> list[WalkMatrix]:
@@ -94,12 +94,12 @@ class _Trail:
         self.add("x", "what enters the layer", "x", "Td", x_1Td, source_line(Block.forward, "x_BTd: Tensor"), None)
         if block.parallel_residual:
             self._parallel_residual(x_1Td)
-            return self.found
+            return self.matrices
         x_1Td = self.sublayer(x_1Td, "a", self.mix, block.attention_norm, block.attention_post_norm)
         if block.cross is not None:
             x_1Td = self.sublayer(x_1Td, "c", self.cross, block.cross_norm, block.cross_post_norm)
         self.sublayer(x_1Td, "f", self.feed, block.feedforward_norm, block.feedforward_post_norm)
-        return self.found
+        return self.matrices
 
     def add(
         self,
@@ -112,7 +112,7 @@ class _Trail:
         spell: Spell | None,
         rows: tuple[str, ...] | None = None,
     ) -> None:
-        self.found.append(WalkMatrix(name, title, equation, axes, value_1Tn[0], rows or self.given.tokens, source, spell))
+        self.matrices.append(WalkMatrix(name, title, equation, axes, value_1Tn[0], rows or self.given.tokens, source, spell))
 
     def sublayer(
         self, x_1Td: Tensor, name: str, run: Callable[[Tensor, str], Tensor], norm: nn.Module, post_norm: nn.Module | None
@@ -174,7 +174,7 @@ class _Trail:
         call = self_call(self.given, n_1Td)
         turned = self._turned(call, layer)
         letters = Names("q′", "k′") if turned else Names()
-        self.found += matrices(call, self.head, self.given.tokens, self.given.tokens, letters)
+        self.matrices += matrices(call, self.head, self.given.tokens, self.given.tokens, letters)
         return self._output(layer, call, "a", SelfAttention.forward)
 
     def _projections(self, layer: SelfAttention, n_1Td: Tensor, n: str) -> None:
@@ -240,7 +240,7 @@ class _Trail:
                 if words == ["turned by the position"]
                 else f"{letter}′ = {letter}, {', '.join(words)}"
             )
-            raw = next(one for one in reversed(self.found) if one.name == letter)
+            raw = next(one for one in reversed(self.matrices) if one.name == letter)
             spell = _turn_lines(raw.value, self.given.position, f"{letter}′") if words == ["turned by the position"] else None
             self.add(f"{letter}′", f"{letter}, {' and '.join(words)}", equation, "TD", value_TD.unsqueeze(0), line, spell)
         return True
@@ -273,7 +273,7 @@ class _Trail:
                 own = slice(place * D, (place + 1) * D)
                 self._projection(letter, title, layer.kv, layer.kv_bias(), own, ("m", memory_1Sd), line, rows)
         call = cross_call(self.given, n_1Td)
-        self.found += matrices(call, self.head, self.given.tokens, rows, Names(axes="TS"))
+        self.matrices += matrices(call, self.head, self.given.tokens, rows, Names(axes="TS"))
         return self._output(layer, call, "c", CrossAttention.forward)
 
     # Feed-forward

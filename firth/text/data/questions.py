@@ -17,7 +17,7 @@ import numpy as np
 from firth.errors import DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.padding import Ints, concatenated
-from firth.text.batches.readings import NOWHERE, Readings
+from firth.text.batches.questions import NOWHERE, QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.running_text import open_corpus, with_local_paths
@@ -36,9 +36,9 @@ class QuestionData:
     """The data of a question-answering run."""
 
     tokenizer: Tokenizer
-    train: Readings
-    valid: Readings | None
-    test: Readings | None
+    train: QuestionWindows
+    valid: QuestionWindows | None
+    test: QuestionWindows | None
     sha256: str  # of the questions that were split into training and held-out part
     limit: int
 
@@ -84,14 +84,14 @@ def prepare_questions(
 
 def encode_questions(
     path: str | Path, tokenizer: Tokenizer, data: QuestionsConfig, limit: int, progress: Progress = silent
-) -> Readings:
+) -> QuestionWindows:
     """The questions at `path`, read with the settings of a run."""
     format: Format = "auto" if question_format(Path(path), "auto") else data.format
     with open_corpus(QuestionsConfig(path=str(path), format=format, empty=data.empty), progress) as corpus:
         return windows(read_questions(corpus, progress), tokenizer, limit, progress)
 
 
-def windows(questions: Sequence[Question], tokenizer: Tokenizer, limit: int, progress: Progress = silent) -> Readings:
+def windows(questions: Sequence[Question], tokenizer: Tokenizer, limit: int, progress: Progress = silent) -> QuestionWindows:
     """The windows of all questions; those of one question are consecutive."""
     made: list[_Window] = []
     kept: tuple[str, Ids, list[Span]] = "", np.zeros(0, tokenizer.dtype), []
@@ -104,7 +104,7 @@ def windows(questions: Sequence[Question], tokenizer: Tokenizer, limit: int, pro
         question_N += [n] * len(mine)
     numbers = np.array([(window.first, window.start, window.end) for window in made], np.int64)
     ids, starts = concatenated([window.ids for window in made])
-    return Readings(
+    return QuestionWindows(
         questions=tuple(questions),
         ids=ids,
         starts=starts,

@@ -34,7 +34,7 @@ class AnswerBatch:
 
 
 @dataclass(frozen=True)
-class Readings(Sweepable[AnswerBatch]):
+class QuestionWindows(Sweepable[AnswerBatch]):
     """The windows of all questions, concatenated."""
 
     questions: tuple[Question, ...]
