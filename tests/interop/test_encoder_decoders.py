@@ -94,11 +94,16 @@ def test_fifty_greedy_tokens_are_theirs(pair: tuple[Any, TranslatorRun, Path]) -
     assert expected.shape == (3, 50)
 
 
-@pytest.mark.parametrize(("beams", "penalty", "early"), [(4, 1.0, False), (3, 0.0, False), (3, 2.0, True)], ids=str)
+BEAMS = [(4, 1.0, False), (3, 0.0, False), (3, 2.0, True)]
+
+
+@pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.long) for turn in (1, 2))])
 def test_beam_search_finds_the_texts_and_scores_of_theirs(
-    pair: tuple[Any, TranslatorRun, Path], beams: int, penalty: float, early: bool
+    pair: tuple[Any, TranslatorRun, Path], turn: int, request: pytest.FixtureRequest
 ) -> None:
+    """The families take the settings in turns; with the long tests, each takes all of them."""
     theirs, run, _ = pair
+    beams, penalty, early = BEAMS[(list(BUILDERS).index(request.node.callspec.params["pair"]) + turn) % len(BEAMS)]
     plain = searched(run, DecodingConfig(tokens=12, beam=4, beam_rules="transformers", penalty=1.0), end=-1)
     ends = [tokens for tokens in {hypothesis.tokens[n] for rows in plain for hypothesis in rows for n in (3, 7)} if tokens > 2]
     finished = 0

@@ -122,6 +122,12 @@ MODELS: dict[str, Any] = {
 
 # The quick tests read one or two models of each family.
 SECOND = (
+    "gpt2, exact gelu, inner width",
+    "llama, wide heads",
+    "llama, linear",
+    "qwen3, tied, a window in the first layer",
+    "opt, biases in the norms only",
+    "falcon, alibi",
     "mistral without windows",
     "qwen2, windows in the last layer",
     "gpt-neox, one layer after the other",

@@ -63,6 +63,7 @@ def perplexity(logits: Callable[[torch.Tensor], torch.Tensor], ids: Sequence[int
     return math.exp(nats / count)
 
 
+@pytest.mark.long
 def test_it_answers_a_question_and_stops(run: LanguageModelRun) -> None:
     assert run.recipe.model.depth == 30
     assert run.tokenizer.eos_name == "<|im_end|>"
@@ -70,6 +71,7 @@ def test_it_answers_a_question_and_stops(run: LanguageModelRun) -> None:
     assert answer == "The capital of France is Paris."
 
 
+@pytest.mark.long
 def test_its_chat_template_gives_the_published_prompt(run: LanguageModelRun) -> None:
     tokens = [run.tokenizer.token(int(id)) for id in run.format.prompt([Message("user", "Hi 12")])]
     said = "".join("<|im_end|>" if token == "<eos>" else token for token in tokens)
