@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from runs import trained_once
+
+from firth.api import compose, train_recipe
 from firth.config import Table
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -49,3 +52,12 @@ def chat_table(path: Path, kind: str = "transformer", **training: Any) -> Table:
         "training": {"steps": 80, "batch": 16, "context": 32, "rate": 0.01, "device": "cpu", "log_every": 20} | training,
         "decoding": {"tokens": 4, "temperature": 0.0},
     }
+
+
+def trained_on_digits() -> Path:
+    """A run that holds these conversations."""
+    return trained_once("chats", _train) / "digits"
+
+
+def _train(folder: Path) -> None:
+    train_recipe(compose(chat_table(write_chats(folder / "chats.jsonl"))), folder / "digits")

@@ -38,6 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["FIRTH_CACHE"] = str(folder)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By file, but one worker opens all the pages of the lab: Chromium takes long to start, and to compile Plotly."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "the browser" if "/test_browser_" in file else file
+
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 gc.disable()  # until all tests are collected: nothing is thrown away meanwhile, and looking for it takes a fifth of the time
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from firth.api import compose, train_recipe
 from firth.config import Table
+from firth.text.cache import locked
 
 LINES = ("the list is empty.\n", "the list has a name.\n", "a name is in the set.\n", "the café serves naïve 日本語 users 😀.\n")
 TEXT = "".join(LINES[n % len(LINES)] for n in range(120))
@@ -21,6 +24,17 @@ def recipe_table(kind: str = "char", model: str = "gru", **training: int) -> Tab
         "training": {"steps": 60, "batch": 8, "context": 24, "rate": 0.01, "device": "cpu"} | training,
         "decoding": {"tokens": 40},
     }
+
+
+def trained_once(name: str, train: Callable[[Path], object]) -> Path:
+    """A folder with runs that nobody changes: `train` makes them in it, once for all workers, whose cache is the same."""
+    folder = Path(os.environ["FIRTH_CACHE"]) / "trained" / name
+    folder.parent.mkdir(exist_ok=True)
+    with locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            folder.mkdir()
+            train(folder)
+    return folder
 
 
 def _trained(factory: pytest.TempPathFactory, name: str, table: Table) -> Path:

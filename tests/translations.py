@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
+from runs import trained_once
 
 from firth.api import compose, train_recipe
 from firth.config import Table
@@ -68,10 +68,13 @@ def pair_table(path: Path, model: str = "rnnsearch", *, tokenizer: Table | None 
     }
 
 
-def trained_on_numbers(factory: pytest.TempPathFactory) -> Path:
+def trained_on_numbers() -> Path:
     """A run that knows the language."""
-    folder = factory.mktemp("numbers")
-    return train_recipe(compose(pair_table(write_pairs(folder / "numbers.tsv"))), folder / "run").path
+    return trained_once("numbers", _train) / "run"
+
+
+def _train(folder: Path) -> None:
+    train_recipe(compose(pair_table(write_pairs(folder / "numbers.tsv"))), folder / "run")
 
 
 CONFIGS: dict[str, Seq2SeqConfig] = {

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_lines import chat_table, write_chats
+from chat_lines import trained_on_digits
 from shell import Firth, firth
 
-from firth.api import compose, train_recipe
 from firth.cli.chat import _converse, _typed
 
 __all__ = ["firth"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("chat-verb")
-    return train_recipe(compose(chat_table(write_chats(folder / "c.jsonl"))), folder / "run").path
+def run() -> Path:
+    return trained_on_digits()
 
 
 def test_piped_questions_are_answered_line_by_line_with_their_history(firth: Firth, run: Path) -> None:

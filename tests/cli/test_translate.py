@@ -26,8 +26,8 @@ SOURCES = [spaced(number) for number in NUMBERS[::31]]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained_on_numbers(tmp_path_factory)
+def run() -> Path:
+    return trained_on_numbers()
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from firth.tasks.run import Run
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
-    return load(trained_on_numbers(tmp_path_factory))
+def model() -> Run[Any]:
+    return load(trained_on_numbers())
 
 
 TEXT = spaced("364")

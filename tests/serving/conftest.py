@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from browsing import Screenshot, Visit, Watched, serving, small_vectors, staged
-from chat_lines import chat_table, write_chats
-from translations import pair_table, write_pairs
+from chat_lines import trained_on_digits
+from runs import trained_once
+from translations import pair_table, trained_on_numbers, write_pairs
 
 from firth.api import compose, train_recipe
 from firth.serving.lab.library import RunLibrary
@@ -41,20 +42,23 @@ def lab(library: RunLibrary) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def pair_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
+def pair_library() -> RunLibrary:
     """rnnsearch, transformer and rnnenc: digits → their names, as well as a few seconds teach it."""
-    folder = tmp_path_factory.mktemp("pairs")
+    folder = trained_once("pairs", _train_pairs)
+    return RunLibrary([folder / name for name in ("rnnsearch", "transformer", "rnnenc")])
+
+
+def _train_pairs(folder: Path) -> None:
+    shutil.copytree(trained_on_numbers(), folder / "rnnsearch")
     pairs = write_pairs(folder / "numbers.tsv")
-    steps = {"rnnsearch": 120, "transformer": 60, "rnnenc": 5}
-    return RunLibrary([train_recipe(compose(pair_table(pairs, name, steps=n)), folder / name).path for name, n in steps.items()])
+    for name, steps in (("transformer", 60), ("rnnenc", 5)):
+        train_recipe(compose(pair_table(pairs, name, steps=steps)), folder / name)
 
 
 @pytest.fixture(scope="session")
-def chat_library(tmp_path_factory: pytest.TempPathFactory, char_run: Path) -> RunLibrary:
+def chat_library(char_run: Path) -> RunLibrary:
     """digits, which names digits and remembers the last one, and char, which holds no conversations."""
-    folder = tmp_path_factory.mktemp("chats")
-    run = train_recipe(compose(chat_table(write_chats(folder / "chats.jsonl"))), folder / "digits").path
-    return RunLibrary([run, char_run])
+    return RunLibrary([trained_on_digits(), char_run])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from chat_lines import NAMES, chat, chat_table, write_chats
+from chat_lines import NAMES, chat, chat_table, trained_on_digits, write_chats
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
 from firth.api import compose, load, train_recipe
@@ -24,9 +24,8 @@ from firth.text.conversation import ChatFormat, Message
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("chats")
-    return train_recipe(compose(chat_table(write_chats(folder / "c.jsonl"))), folder / "run").path
+def run() -> Path:
+    return trained_on_digits()
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,8 @@ UNSEEN = [spaced(number) for number in ("21", "364", "907", "57", "44", "872", "
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained_on_numbers(tmp_path_factory)
+def run() -> Path:
+    return trained_on_numbers()
 
 
 @pytest.fixture(scope="module")
