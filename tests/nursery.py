@@ -19,7 +19,7 @@ PATIENCE = 120  # seconds to wait for something that must happen; only a broken 
 _NURSE = """
 import json, os, sys
 import torch._dynamo, safetensors.torch, rich.progress
-import firth.api, firth.cli.verbs, firth.cli.train, firth.cli.progress, firth.cli.translate, firth.vectors.trainer
+import firth.api, firth.cli.verbs, firth.cli.train, firth.progress.display, firth.cli.translate, firth.vectors.trainer
 from firth.cli import main
 for line in sys.stdin:
     order = json.loads(line)

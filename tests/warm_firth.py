@@ -15,7 +15,7 @@ from pathlib import Path
 _SERVER = """
 import json, os, signal, socket, sys, traceback
 import torch._dynamo, safetensors.torch, rich.progress
-import firth.api, firth.cli.verbs, firth.cli.train, firth.cli.progress, firth.vectors.trainer
+import firth.api, firth.cli.verbs, firth.cli.train, firth.progress.display, firth.vectors.trainer
 from firth.cli import main
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 with socket.socket(socket.AF_UNIX) as door:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import importlib
@@ -10,15 +11,18 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from firth.cli.suggestions import Verbs, asked_for_help
 from firth.errors import ConfigError, FirthError, is_out_of_memory
 from firth.version import __version__
+
+if TYPE_CHECKING:
+    from firth.api import Watcher
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -164,6 +168,16 @@ def debugging() -> bool:
 
 def complain(message: str) -> None:
     print(f"firth: {' '.join(message.split())}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def watching(label: str = "training") -> Iterator[Watcher]:
+    """A Watcher that shows the training on stderr while the context lasts."""
+    from firth.api import Watcher
+    from firth.progress.display import Display
+
+    with Display(label) as display:
+        yield Watcher(work=display.work, begin=display.begin, step=display.step, notice=complain)
 
 
 def refuse_given(options: Mapping[str, Any], reason: str) -> None:

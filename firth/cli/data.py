@@ -44,7 +44,7 @@ def list_(as_json: Json = False) -> None:
 @verb(within=group)
 def get(name: Name, as_json: Json = False) -> None:
     """Download a data set and print its folder. Files are taken from the mirror FIRTH_DATA if set, and verified."""
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.text.datasets import download
 
     with Display() as display:
@@ -89,8 +89,8 @@ def encode(
     Training does this by itself. An encoding that was interrupted goes on where it stopped. Settings of the recipe can be
     overridden: --data.path=my.txt"""
     from firth.api import encode_recipe, find_recipe
-    from firth.cli.progress import Display
     from firth.cli.settings import settings
+    from firth.progress.display import Display
 
     chosen = find_recipe(recipe, settings(context.args))
     if workers is not None:

@@ -29,8 +29,8 @@ def embed(
 ) -> None:
     """Turn texts into vectors. Prints their cosines, or writes the vectors to --out."""
     from firth.api import load
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
     from firth.tasks.ability import EMBED
 
     check_given(texts, file)

@@ -112,8 +112,8 @@ def evaluate(
 @contextlib.contextmanager
 def _together() -> Iterator[Progress]:
     """Evaluate alone or as one of the processes that torchrun started; only the first one prints."""
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
     from firth.training.config import TrainingConfig
     from firth.training.distributed import is_first, joined
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, destination, print_json, verb
-from firth.cli.progress import Display
+from firth.progress.display import Display
 
 
 @verb()

@@ -35,7 +35,7 @@ def extrapolate(
 
     Trains one small model per scheme, 200 steps each, and measures its loss in longer windows. Any setting of the recipe can be
     overridden: --training.steps=2000"""
-    from firth.cli.progress import watching
+    from firth.cli.app import watching
     from firth.experiments.extrapolation import POSITIONS, RECIPE
     from firth.experiments.extrapolation import extrapolate as study
 

@@ -21,7 +21,7 @@ def score(
 ) -> None:
     """Compute the log-probability and perplexity of a text. Also bits per character, if the tokenizer is lossless."""
     from firth.api import load
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.tasks.ability import SCORE
     from firth.text.data.running_text import read_text
 

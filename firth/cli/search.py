@@ -57,8 +57,8 @@ def search(
 
     TF-IDF finds documents that contain words of the query. Averaged word vectors (--vectors) and contextual vectors (--run) also
     find documents that say the same in other words."""
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
     from firth.search import build, measure
 
     asked = _queries(documents, query, queries, evaluate)

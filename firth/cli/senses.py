@@ -36,8 +36,8 @@ def senses(
 
     Prints the cosine similarity of its vectors in each pair of sentences, next to that of its static embedding."""
     from firth.api import load
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
 
     if wic:
         if word is not None or save is not None or layer is not None:

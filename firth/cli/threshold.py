@@ -34,8 +34,8 @@ def threshold(
 
     It is stored with the run; classify, evaluate and serve then use it."""
     from firth.api import load
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
     from firth.tasks.ability import CLASSIFY
 
     model = load(run, kind=CLASSIFY)

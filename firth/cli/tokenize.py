@@ -63,7 +63,7 @@ def _of_run(path: Path) -> Mapping[str, Tokenizer]:
 
 
 def _learned(source: str, kinds: str | None, vocab: int) -> Mapping[str, Tokenizer]:
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.text.config import LearnedKind, TokenizerConfig
     from firth.text.data.running_text import learn_tokenizer, running_text
 

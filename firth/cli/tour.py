@@ -25,7 +25,7 @@ def tour(
 ) -> None:
     """Train small models of every generation and write a report. Word vectors, language models, translators and taggers, on
     text that is already on your disk."""
-    from firth.cli.progress import watching
+    from firth.cli.app import watching
     from firth.experiments.tour import Audience, take
 
     if effort <= 0:

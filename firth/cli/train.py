@@ -32,7 +32,7 @@ def train(
     On several GPUs or machines: torchrun --nproc-per-node=N -m firth train RECIPE --out RUN"""
     from firth.api import find_recipe
     from firth.api.training import train_into
-    from firth.cli.progress import watching
+    from firth.cli.app import watching
     from firth.training.distributed import is_first
 
     chosen = find_recipe(recipe, settings(context.args))

@@ -131,7 +131,7 @@ def _shown(stack: ExitStack, file: Path | None, out: Path | None, done: int) -> 
     """A progress display, unless the translations are printed to the same terminal."""
     if out is None and sys.stdout.isatty():
         return lambda done: None
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
 
     total = 0 if file is None or str(file) == "-" else count(file)
     display = stack.enter_context(Display())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -15,19 +15,6 @@ from firth.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
 _HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")
-_COPIED = (  # from [expected] to Result, unchanged
-    "split",
-    "published",
-    "source",
-    "measured",
-    "seeds",
-    "spread",
-    "random_batches",
-    "measured_random",
-    "minutes",
-    "hardware",
-    "date",
-)
 
 
 @dataclass(frozen=True)
@@ -50,6 +37,9 @@ class Result:
     minutes: float | None
     hardware: str | None
     date: str | None
+
+
+_OWN = {"recipe", "data", "metric", "gap", "better"}  # the other fields are those of [expected]
 
 
 class ResultRow(NamedTuple):
@@ -87,7 +77,7 @@ def result(name: str, recipe: Table) -> Result | None:
         metric=expected["metric"],
         gap=None if gap is None else float(gap),
         better=(gap < 0) == lower_is_better if gap else None,
-        **{key: expected.get(key) for key in _COPIED},
+        **{field.name: expected.get(field.name) for field in fields(Result) if field.name not in _OWN},
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from firth.cli.progress import Display
+from firth.progress.display import Display
 
 
 @pytest.mark.parametrize("steps", [3, 20, 300])

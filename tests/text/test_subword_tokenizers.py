@@ -174,7 +174,7 @@ def test_subwords_of_documents_end_in_eos_exactly_when_there_are_several(kind: s
 def test_much_text_is_cut_into_subwords_as_little_is(kind: str, texts: list[tuple[str, bool]]) -> None:
     several = TWO_DOCUMENTS[kind]
     pieces = [Piece(text, ends) for text, ends in texts]
-    assert several.piece_encoder()(pieces).tolist() == several.encode_pieces(pieces).tolist()
+    assert several.piece_encoders()()(pieces).tolist() == several.encode_pieces(pieces).tolist()
 
 
 def test_no_text_is_the_eos_of_unigrams() -> None:

@@ -314,7 +314,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path, kind: str, monkeypat
     tokenizer = Tokenizer.train(
         TokenizerConfig(kind), [Piece("the cat sat on the mat and went to sleep until evening r\n", True)], 1
     )  # type: ignore[arg-type]
-    tokenizer.piece_encoder()([Piece("the", True)])  # compiles
+    tokenizer.piece_encoders()()([Piece("the", True)])  # compiles
     monkeypatch.setattr(tokens, "_SHARD", 1 << 18)
     monkeypatch.setattr(tokens, "_MUCH", 1)
     monkeypatch.setattr("firth.text.readers.pieces.PIECE", 1 << 17)

@@ -117,7 +117,7 @@ def test_a_text_may_be_cut_before_white_space(tokenizer: Tokenizer, text: str, l
 @given(texts=st.lists(st.tuples(near_the_corpus | like_the_corpus, st.booleans()), max_size=4))
 def test_much_text_is_encoded_as_little_is(tokenizer: Tokenizer, texts: list[tuple[str, bool]]) -> None:
     pieces = [Piece("".join(set(text) & set(CORPUS)) if tokenizer.kind == "char" else text, ends) for text, ends in texts]
-    encode = tokenizer.piece_encoder()
+    encode = tokenizer.piece_encoders()()
     expected = tokenizer.encode_pieces(pieces)
     for _ in range(2):  # the second time from memory
         assert encode(pieces).tolist() == expected.tolist()
@@ -127,8 +127,8 @@ def test_much_text_is_encoded_as_little_is(tokenizer: Tokenizer, texts: list[tup
 @given(st.lists(st.tuples(any_text, st.booleans()), max_size=4))
 def test_any_text_is_encoded_as_bytes_in_chunks_too(texts: list[tuple[str, bool]]) -> None:
     pieces = [Piece(text, ends) for text, ends in texts]
-    assert BPE.piece_encoder()(pieces).tolist() == BPE.encode_pieces(pieces).tolist()
-    assert WORD.piece_encoder()(pieces).tolist() == WORD.encode_pieces(pieces).tolist()
+    assert BPE.piece_encoders()()(pieces).tolist() == BPE.encode_pieces(pieces).tolist()
+    assert WORD.piece_encoders()()(pieces).tolist() == WORD.encode_pieces(pieces).tolist()
 
 
 @pytest.mark.parametrize("held", [4, 1 << 20], ids=["forgets", "holds all"])

@@ -41,7 +41,7 @@ def contexts(
     """Show the contexts of words: a concordance and collocates.
 
     Collocates are the words that occur near a word more often than chance, ranked by Dunning's log-likelihood ratio G²."""
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.vectors.contexts import shared_collocates, word_contexts
     from firth.vectors.encoding import encoded
 

@@ -30,7 +30,7 @@ def convert(
     """Convert word vectors to another format, without loss.
 
     Every number keeps its exact value. Only .firth files keep counts and the training state."""
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.vectors import formats
 
     out = destination(into, out, "OUT")

@@ -38,8 +38,8 @@ def cooccur(
 
     The vector of a word is its row of the matrix of co-occurrences: raw counts, or positive pointwise mutual information (PPMI).
     All other verbs of this group read the file."""
-    from firth.cli.progress import Display
     from firth.errors import RunError
+    from firth.progress.display import Display
     from firth.vectors.cooccurrence import cooccur as count
 
     if out is not None and exists(out):

@@ -34,8 +34,8 @@ def evaluate(
     """Evaluate vectors on similarity, analogies and composition.
 
     Similarity is Spearman's correlation with human judgements. Analogies are solved by 3CosAdd and by 3CosMul."""
-    from firth.cli.progress import Display
     from firth.errors import ConfigError
+    from firth.progress.display import Display
     from firth.vectors import evaluation
 
     if not (similarity or analogy or composition):

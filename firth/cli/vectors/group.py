@@ -41,7 +41,7 @@ Field = Annotated[str, typer.Option(help="JSON key or column that holds the text
 
 def opened(file: Path) -> WordVectors:
     """Load a vectors file, with a progress bar for formats that must be parsed."""
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.vectors import load
 
     with Display() as display:

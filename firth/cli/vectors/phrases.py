@@ -30,7 +30,7 @@ def phrases(
     """Join frequent phrases in a text into one word, as in new_york.
 
     The result is a text file for `firth vectors train`."""
-    from firth.cli.progress import Display
+    from firth.progress.display import Display
     from firth.vectors.phrases import write_phrases
 
     with Display() as display:

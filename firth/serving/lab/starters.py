@@ -10,10 +10,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from firth import files
-from firth.serving.lab.trainings import RunTraining, TrainingKind, VectorsTraining
+from firth.serving.lab.trainings import RunTraining, VectorsTraining
 
 _FOLDER = Path("runs")  # in the commands, as in README
 REVIEWS = """text,label
@@ -32,31 +31,18 @@ a story that is not clever,bad
 """
 
 
-class Starter(Protocol):
-    @property
-    def name(self) -> str: ...  # of what it makes, without a suffix
-
-    @property
-    def about(self) -> str: ...  # what it makes in a few words, after "Train"
-
-    def training(self, folder: Path) -> TrainingKind:
-        """The task of the workshop; a table that it reads is written to `folder`."""
-
-    def command(self) -> str:
-        """The command that trains the same."""
-
-
 @dataclass(frozen=True)
 class RunStarter:
     """A shipped recipe with the settings that make it small."""
 
-    name: str
-    about: str
+    name: str  # of what it makes, without a suffix
+    about: str  # what it makes in a few words, after "Train"
     recipe: str
     settings: tuple[str, ...]  # a.b=value
     table: str = ""  # the training data, if they are a small table of the lab's own
 
     def training(self, folder: Path) -> RunTraining:
+        """The task of the workshop; a table that it reads is written to `folder`."""
         from firth.api import find_recipe
 
         if not self.table:
@@ -67,6 +53,7 @@ class RunStarter:
         return RunTraining(find_recipe(self.recipe, [f"data.path={data.absolute()}", *self.settings]))
 
     def command(self) -> str:
+        """The command that trains the same."""
         data = (f"data.path={self.name}.csv",) if self.table else ()
         parts = [one.partition("=") for one in (*data, *self.settings)]
         options = " ".join(f"--{key}={shlex.quote(value)}" for key, _, value in parts)
@@ -93,6 +80,8 @@ class VectorsStarter:
         made = self.training(_FOLDER)
         return shlex.join(["firth", *made.verb(_FOLDER / f"{self.name}{made.suffix}")])
 
+
+Starter = RunStarter | VectorsStarter
 
 DATES = RunStarter(
     "dates",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from firth import files
 from firth.training import log
@@ -22,37 +22,16 @@ if TYPE_CHECKING:
 Lines = list[dict[str, Any]]
 
 
-class TrainingKind(Protocol):
-    """`path` is what it makes: the folder of a run, or a file of word vectors."""
+@dataclass(frozen=True)
+class RunTraining:
+    """`path` is what a training makes: here the folder of a run."""
 
-    @property
-    def suffix(self) -> str: ...  # of the path
-
-    @property
-    def counts(self) -> Against: ...  # in what its progress is told, and its curve drawn
+    recipe: Recipe
+    suffix = ""  # of the path
+    counts: Against = "step"  # in what its progress is told, and its curve drawn
 
     def arguments(self, path: Path) -> list[str]:
         """The arguments of `firth`. A file that the verb reads is written first."""
-
-    def log_file(self, path: Path) -> Path: ...
-
-    def goal(self, lines: Lines) -> int | None:
-        """The count at which it is done; None while that is unknown."""
-
-    def ready(self, path: Path) -> bool:
-        """True if there is something to show."""
-
-    def python(self, path: Path) -> str:
-        """The same in Python."""
-
-
-@dataclass(frozen=True)
-class RunTraining:
-    recipe: Recipe
-    suffix = ""
-    counts: Against = "step"
-
-    def arguments(self, path: Path) -> list[str]:
         written = _recipe_of(path)
         files.write_text(written, self.recipe.toml())
         return ["train", str(written), "--out", str(path)]
@@ -61,12 +40,15 @@ class RunTraining:
         return RunFolder(path).log
 
     def goal(self, lines: Lines) -> int | None:
+        """The count at which it is done; None while that is unknown."""
         return self.recipe.training.steps if lines else None
 
     def ready(self, path: Path) -> bool:
+        """True if there is something to show."""
         return RunFolder(path).model.is_file()
 
     def python(self, path: Path) -> str:
+        """The same in Python."""
         return f"import firth\n\nfirth.train({str(_recipe_of(path))!r}, out={str(path)!r})\n"
 
 
@@ -99,6 +81,9 @@ class VectorsTraining:
     def python(self, path: Path) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
         return f"import firth\n\nfirth.vectors.train({self.corpus!r}, out={str(path)!r}{settings})\n"
+
+
+TrainingKind = RunTraining | VectorsTraining
 
 
 def read_log(training: TrainingKind, path: Path) -> Lines:

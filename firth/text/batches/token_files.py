@@ -36,7 +36,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 
 _FORMAT = 2
 _SHARD = 1 << 24  # characters of a shard, or a little more
-_MUCH = 1 << 22  # characters from which on it pays to prepare a `piece_encoder`
+_MUCH = 1 << 22  # characters from which on it pays to prepare `piece_encoders`
 
 
 @dataclass(frozen=True)

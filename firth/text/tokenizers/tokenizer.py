@@ -249,12 +249,9 @@ class Tokenizer:
                 parts.append(np.array([self.eos], self.dtype))
         return np.concatenate(parts)
 
-    def piece_encoder(self) -> Callable[[Sequence[Piece]], Ids]:
-        """`encode_pieces` for much text: faster by far, after a second or two of preparation. For one thread."""
-        return self.piece_encoders()()
-
     def piece_encoders(self) -> Callable[[], Callable[[Sequence[Piece]], Ids]]:
-        """Makes a `piece_encoder` for each thread; they share what they learn."""
+        """Makes an `encode_pieces` for each thread, faster by far for much text, after a second or two of preparation; they
+        share what they learn."""
         if self._codec.encode_chunks is None:
             return lambda: self.encode_pieces
         from firth.text.tokenizers.chunk_memo import ChunkMemo, SharedChunks
