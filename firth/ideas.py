@@ -41,7 +41,7 @@ class Idea:
     collected_in: ClassVar[str] = ""  # of a base class: the module with the collection, if it is not imported with the base
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """A new kind does not inherit what another says about itself."""
+        """Clear the description that a new kind would otherwise inherit from another."""
         super().__init_subclass__(**keywords)
         if "kind" in vars(cls):
             for name in {"label", "about", "latex"} - vars(cls).keys():

@@ -371,6 +371,6 @@ def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:
 
 
 def with_data(recipe: Recipe, **facts: Any) -> Recipe:
-    """The recipe with some settings of [data] replaced, as far as this kind of data has them."""
+    """The recipe with some settings of [data] replaced; settings that this kind of data lacks are ignored."""
     own = {key: value for key, value in facts.items() if hasattr(recipe.data, key)}
     return dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, **own))

@@ -42,7 +42,7 @@ class Learning:
         return self.figures()["tokens"]._repr_html_()
 
     def text(self) -> str:
-        """The last held-out loss, and what it takes each model to reach the worst of them."""
+        """The last held-out loss of each model, and what it needs to reach the worst of these losses."""
         goal = max(lines[-1]["valid"]["loss"] for lines in self.logs.values())
         rows = [f"{'model':<13}{'held-out':>9}{'steps':>8}{'tokens':>11}{'seconds':>9}{'tokens/s':>10}"]
         for kind, lines in self.logs.items():

@@ -246,8 +246,8 @@ def _plain_split(qkv_BNTD: Tensor, turn: RotaryTurn | None, heads: int) -> tuple
 
 
 class _TurnedSplit(torch.autograd.Function):
-    """The derivative of a rotation is the rotation back. The gradients of q, k and v are written straight into one tensor, which
-    is what the gradient of the projection needs."""
+    """The derivative of a rotation is the inverse rotation. The gradients of q, k and v are written into one tensor, which the
+    gradient of the projection reads."""
 
     @staticmethod
     def forward(ctx: Any, qkv_BNTD: Tensor, cos_TD: Tensor, sin_TD: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -118,7 +118,7 @@ def insert(network: nn.Module, path: str, parts: Mapping[Target, tuple[int, Proj
 
 
 def freeze(network: nn.Module, trained: Collection[str] = ()) -> None:
-    """Train the adapters and the parameters of those names, and nothing else."""
+    """Train only the adapters and the parameters of those names."""
     adapters = _adapter_names(network)
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(name in trained or name in adapters)

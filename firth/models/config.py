@@ -213,7 +213,7 @@ class TransformerSettings(ModelSettings):
         return self.context if SCHEMES[self.position.kind].ends else self.position.steady
 
     def block(self, **more: Any) -> BlockConfig:
-        """The settings of a block; `more` is what differs between layers."""
+        """The settings of a block; `more` has those that differ between layers."""
         shared = {name: getattr(self, name) for name in ("width", "attention", "feedforward", "norm", "bias", "dropout")}
         return BlockConfig(**shared, **more)
 

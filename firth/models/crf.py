@@ -76,7 +76,7 @@ class CRF(nn.Module):
         return alpha
 
     def _backward(self, emission_BWC: Tensor, count_B: Tensor) -> list[Tensor]:
-        """β_w[c] = log Σ over all paths that go on from y_w = c, without e_w."""
+        """β_w[c] = log Σ over all paths that continue from y_w = c, without e_w."""
         real_BW = _real(emission_BWC, count_B)
         emissions = self._emissions(emission_BWC)
         beta = [self.end_C.expand_as(emissions[0])]

@@ -14,7 +14,7 @@ def ntk(i: int, D: int, N: float, s: float) -> float:
 
 
 def dynamic(i: int, D: int, N: float, s: float, n: int, tokens: int) -> float:
-    """ω_i in a text of so many tokens: the base grows with what they exceed n by (emozilla 2023)."""
+    """ω_i in a text of this many tokens: the base grows with the number by which they exceed n (emozilla 2023)."""
     return frequency(i, D, N) if tokens <= n else ntk(i, D, N, 1 + s * (tokens - n) / n)
 
 

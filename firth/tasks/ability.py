@@ -13,7 +13,7 @@ from firth.models.config import TransformerSettings
 
 
 class WrongTask(ConfigError, AttributeError):
-    """A run was asked for something that only runs of another task can do."""
+    """The ability belongs to runs of another task."""
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,8 @@ class ElectraRun(RunningTextRun[Electra]):
         return [tokens_of[row] for row in range(len(tokens_of))]
 
     def _document(self, ids: NDArray[Any]) -> NDArray[np.int64]:
-        """A text as a document of its own, between two <eos> where the vocabulary has one. An imported tokenizer has put its
-        special tokens around it already."""
+        """A text as a separate document, between two <eos> if the vocabulary has one. An imported tokenizer has added its own
+        special tokens already."""
         around = self.start_ids()[:0] if self.tokenizer.begin or self.tokenizer.end else self.start_ids()
         document = np.concatenate([around, ids, around]).astype(np.int64)
         refuse_longer(self.network, len(document))

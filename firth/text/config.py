@@ -66,7 +66,7 @@ class DataConfig:
 
     @property
     def holds(self) -> Holds:
-        """The kind of data behind `name`; `text` is running text, and so is what a file holds until it is read."""
+        """The kind of data behind `name`. `text` is running text, and a file counts as running text until it is read."""
         return "running text" if self.name is None else DATA_SETS[self.name].holds or "running text"
 
     @classmethod

@@ -93,8 +93,8 @@ class RunFolder:
             raise RunError(f"{path} already exists and is not a run; choose another {option('folder', '--out')} or remove it")
 
     def clear(self) -> None:
-        """Remove the run, so that another can be created in its place. Files that no run writes stay where they are. A process
-        that is killed meanwhile leaves the marker of `create`, and no run."""
+        """Remove the run, so that another can be created in its place. Files that do not belong to a run stay. If the process is
+        killed meanwhile, the marker of `create` remains, and no run."""
         files.write_text(self.path / _CREATING, "")
         self._remove_files()
 

@@ -60,7 +60,7 @@ class Step:
 
 @dataclass
 class Training:
-    """Everything that changes during training, and exactly what a checkpoint holds."""
+    """Everything that changes during training; a checkpoint holds exactly this."""
 
     model: Network
     optimizer: torch.optim.Optimizer

@@ -132,7 +132,7 @@ def facts_of(path: Path) -> dict[str, str]:
 
 
 def load(path: Path, like: Like) -> dict[str, Tensor]:
-    """The tensors, read into what `like` makes for each of them: a DTensor gets this process's part."""
+    """The tensors, read into the result of `like` for each of them: a DTensor gets this process's part."""
     from torch.distributed.checkpoint import hf_storage, state_dict_loader
 
     reader = hf_storage.HuggingFaceStorageReader(str(path))

@@ -98,7 +98,7 @@ class Stream:
         return self.may_skip and not self._passes
 
     def read_piece(self, state: Any, most: int) -> tuple[int, Tensor | None, Any]:
-        """Read up to `most` tokens; the number read and, if the prompt ends with them, the logits_1V of the next token. Also the
+        """Read up to `most` tokens. Returns their number, the logits_1V of the next token if the prompt ends with them, and the
         state after them."""
         first, end = self.read, min(self.read + most, len(self.window))
         token_1T = torch.tensor([self.window[first:end]], device=self.device)

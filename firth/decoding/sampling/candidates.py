@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 class Candidates:
-    """Logits, −∞ for tokens that are excluded: in the order of the vocabulary or, once a filter has asked for it, best first.
-    Filters that compare tokens one by one work in either order."""
+    """Logits, −∞ for excluded tokens: in the order of the vocabulary or, once a filter has sorted them, best first. Filters that
+    compare tokens one by one work in either order."""
 
     def __init__(self, x_nV: Tensor, order_nV: Tensor | None = None) -> None:
         self.x_nV, self._order_nV = x_nV, order_nV

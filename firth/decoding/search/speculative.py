@@ -226,8 +226,8 @@ class _Draft:
 
 
 def _copied(state: Any) -> Any:
-    """The state in memory of its own, where a step on a GPU would write over it (captured.py). Keys and values need no copy: they
-    are written behind one another."""
+    """A copy of the state, if a step on a GPU would overwrite it (captured.py). Keys and values need no copy, because they are
+    only appended to."""
     if isinstance(state, AttentionState):
         if state.length_B is None:
             return state

@@ -68,7 +68,7 @@ def normed(given: BlockCall) -> Tensor:
 
 @torch.no_grad()
 def block_matrices(given: BlockCall, head: int) -> list[WalkMatrix]:
-    """Every matrix between what enters the block and what leaves it; the last one is what leaves it."""
+    """Every matrix between the input and the output of the block; the last one is its output."""
     return _Trail(given, head).walk()
 
 

@@ -53,7 +53,8 @@ def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Called]]:
 
 
 def walk(reading: Reading, token: Name) -> Walk:
-    """Run the model once on its usual path and record what enters and leaves its parts; `token` names a token of the output."""
+    """Run the model once on its usual path and record the inputs and outputs of its parts; `token` names a token of the
+    output."""
     network = reading.network
     if not (isinstance(network, RecurrentLM | TransformerLM | RecurrentDecoder | TransformerDecoder) and network.reads_text):
         raise ConfigError(

@@ -28,7 +28,7 @@ class Mask(ABC):
         """True where query q of row b, head h may attend to key k."""
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span | None:
-        """The same as an interval of the K keys; None if it is not one, or if it differs by row and no rows b are given."""
+        """The mask as an interval of the K keys; None if it is not one, or if it differs by row and no rows b are given."""
         return None
 
     def check(self, B: int, end: int, K: int) -> None:  # noqa: B027  # most masks fit every batch and length

@@ -37,7 +37,7 @@ _buffers_of: WeakKeyDictionary[TorchCell, dict[tuple[Any, ...], list[LayerBuffer
 
 
 def precision(x: Tensor) -> torch.dtype | None:
-    """The half precision that is asked for, if a layer is to be trained here on x; None: torch's own way is as good."""
+    """The half precision to use, if a layer is to be trained here on x; None if torch's own way is as good."""
     if not (x.is_cuda and torch.is_grad_enabled() and torch.backends.cudnn.enabled) or torch.version.hip:
         return None
     if torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
@@ -101,7 +101,8 @@ def _power(gradients: Sequence[Tensor]) -> Tensor:
 
 
 def _free_buffers(cell: TorchCell, x_BTi: Tensor) -> LayerBuffers:
-    """Most programs need one: they go back before they go on. With several in use, each keeps its own states."""
+    """Buffers that are not in use. Most programs need one set, because backward passes return them; with several in use, each
+    keeps its own states."""
     shapes, key = _buffers_of.setdefault(cell, {}), (*x_BTi.shape, x_BTi.device)
     if key not in shapes and len(shapes) == _SHAPES:
         del shapes[next(iter(shapes))]

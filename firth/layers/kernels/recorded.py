@@ -67,7 +67,7 @@ def _give_back(device: torch.device, memory: GraphMemory) -> None:
 
 
 def _new_stream() -> int:
-    """A stream that torch does not hand out to anybody else."""
+    """A stream that torch does not give to anyone else."""
     driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     stream = ctypes.c_void_p()
     if code := driver.cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING):

@@ -66,7 +66,7 @@ class PositionConfig(SubTable):
 
     @property
     def steady(self) -> int | None:
-        """The longest text whose positions depend on nothing else that is read with it; None: any length."""
+        """The longest text whose positions do not depend on the other texts of its batch; None: any length."""
         return None
 
 

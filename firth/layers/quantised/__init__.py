@@ -55,7 +55,7 @@ class QuantisedLinear(Direct):
         raise NotImplementedError
 
     def one_row(self, x_11d: Tensor, **around: Any) -> Tensor:
-        """r + φ(W N(x) + b), of one row on a GPU, where `around` is what of `norm`, `activation` and `residual` there is."""
+        """r + φ(W N(x) + b) for one row on a GPU; `around` has those of `norm`, `activation` and `residual` that exist."""
         return gpu.one_row(x_11d.view(1, -1), *self.on_gpu(), self.bias, self.group, **around).view(1, 1, -1)
 
     def on_gpu(self) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ _RETRY = frozenset((408, 413, 429, 503))  # statuses that say when to try again
 
 
 class ApiError(HTTPException):
-    """A kind of HTTPException, because FastAPI turns every other error in a body into a 400 of its own."""
+    """An error of the API. It derives from HTTPException, because FastAPI turns every other error in a body into its own 400."""
 
     def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(status, message)

@@ -47,7 +47,7 @@ class Metrics:
 
 
 class _Facts(Collector):
-    """The facts of the models, read when they are asked for."""
+    """Facts about the models, collected when they are scraped."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts

@@ -45,7 +45,7 @@ def fill(model: MaskedRun, text: str, candidates: Sequence[str] | None, proposal
 
 
 def masked_parts(model: MaskedRun, parts: Sequence[str]) -> tuple[NDArray[np.int64], list[int]]:
-    """The text as a document of its own with <mask> for each blank, and the positions of those. A space before a blank belongs
+    """The text as a separate document with <mask> for each blank, and the positions of the masks. A space before a blank belongs
     to its filler, as in completion.py."""
     start_ids, end_ids, mask = model.start_ids(), model.end_ids(), np.array([model.tokenizer.vocab])
     pieces = [start_ids]

@@ -27,7 +27,7 @@ class Walked(NamedTuple):
 
 
 def walk_text(run: Run[Any], text: str, ids: Sequence[int] | None = None, last: str = "") -> Walked:
-    """`ids` instead of those of the text; `last`, if given, is what the last token is replaced with."""
+    """`ids`: used instead of those of the text; `last`, if given, replaces the last token."""
     run.expect_ids(ids or ())
     return _pair(run, text, ids, last) if isinstance(run.network, ConditionalDecoder) else _language(run, text, ids, last)
 

@@ -54,7 +54,7 @@ class Buckets:
 
 
 class Bucketed(Generic[Batch]):
-    """Batches of `batch` texts of similar length (see Buckets), which `make` makes of their rows."""
+    """Batches of `batch` texts of similar length (see Buckets); `make` builds a batch from its rows."""
 
     def __init__(self, make: Callable[[Ints], Batch], length_N: Ints, batch: int, seed: int) -> None:
         self.position = 0

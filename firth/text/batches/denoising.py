@@ -167,7 +167,7 @@ def _ends_sentence(token: str) -> bool:
 
 
 def _cumulative_poisson(mean: float) -> NDArray[np.float64]:
-    """P(length ≤ k) = Σ_{i ≤ k} e^−λ λ^i / i!, as far as a float64 can tell it from 1."""
+    """P(length ≤ k) = Σ_{i ≤ k} e^−λ λ^i / i!, until a float64 cannot distinguish it from 1."""
     most = math.ceil(mean + 12 * math.sqrt(mean) + 30)
     return np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(most)])
 

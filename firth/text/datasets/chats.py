@@ -66,7 +66,7 @@ class ChatExample(NamedTuple):
 
 @dataclass(frozen=True)
 class _Question:
-    """A question about a text that can be asked about another one, too."""
+    """A question about a text that can also be asked about other texts."""
 
     skill: str
     answer: Callable[[ChatExample], str]

@@ -82,7 +82,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Scenes:
-    """Scenes as descriptions; their pixels are drawn when they are first asked for."""
+    """Scenes as descriptions; their pixels are drawn on first use."""
 
     captions: tuple[str, ...]
     kinds: tuple[SceneKind, ...]
@@ -248,7 +248,7 @@ def contains(shape: str, u: Floats, v: Floats) -> Bools:
 
 
 def _star(u: Floats, v: Floats) -> Bools:
-    """Five points, one of them up: folded into one tenth, a star is what lies on one side of a line."""
+    """A five-pointed star, one point up: folded into one tenth, it is the area on one side of a line."""
     angle = np.abs((np.arctan2(u, -v) + np.pi / 5) % (2 * np.pi / 5) - np.pi / 5)  # from the nearest point of the star
     radius = np.hypot(u, v)
     x, y = radius * np.cos(angle), radius * np.sin(angle)

@@ -195,7 +195,7 @@ class Tokenizer:
 
     @property
     def decoder_without_language(self) -> DecoderTokens:
-        """The same as far as it does not depend on the target language of a multilingual translator."""
+        """The special tokens of the decoder, without the target language of a multilingual translator."""
         given = self.settings.get(DECODER)
         if given is not None:
             return DecoderTokens(given["start"], given.get("first"), tuple(given.get("banned", ())))

@@ -16,5 +16,5 @@ def dense_rows(x: Tensor) -> Tensor:
 
 
 def empty_rows(like: Tensor, heads: int, n: int, width: int) -> Tensor:
-    """An empty B,H,n,w stored as B,n,H,w, which is what the projections around the attention read and write."""
+    """An empty B,H,n,w stored as B,n,H,w, the layout that the projections around the attention read and write."""
     return like.new_empty(len(like), n, heads, width).transpose(1, 2)

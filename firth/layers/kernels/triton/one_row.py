@@ -107,7 +107,7 @@ def run(block: Any, x_BTd: Tensor, allowed: Any, position: Any, past: FixedKeyVa
 
 
 def _layer_product(x_BTd: Tensor, layer: Linear | QuantisedLinear, **around: Any) -> Tensor:
-    """r + φ(W N(x) + b), where `around` is what of `norm`, `activation` and `residual` there is."""
+    """r + φ(W N(x) + b); `around` has those of `norm`, `activation` and `residual` that exist."""
     if isinstance(layer, QuantisedLinear):
         return layer.one_row(x_BTd, **around)
     return product(x_BTd, layer.weight, layer.bias, **around)

@@ -92,7 +92,7 @@ def why_not(x_MK: Tensor) -> str | None:
 
 
 def linear(x_MK: Tensor, W: Tensor, scale: Tensor, bias_N: Tensor | None, group: int) -> Tensor:
-    """x Wᵀ + b, with q_NK and s_N of int8 (group = 0), or what rounding.pack gives for int4."""
+    """x Wᵀ + b, with q_NK and s_N of int8 (group = 0), or the output of rounding.pack for int4."""
     run: Any = _operator if torch.compiler.is_compiling() else _linear
     y_MN: Tensor = run(x_MK, W, scale, bias_N, group)
     return y_MN

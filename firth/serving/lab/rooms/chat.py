@@ -22,7 +22,7 @@ _EXPECTED = 'expected [["user", "…"], ["assistant", "…"], …]'
 
 
 def reply(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """The answer to the conversation so far. While it is written, the message of the progress is what there is of it."""
+    """The answer to the conversation so far. While it is generated, the progress message holds the text so far."""
     run, messages = request.text("run"), _messages(request)
     given = _given(request)
     pieces: list[str] = []
