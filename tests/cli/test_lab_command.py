@@ -46,6 +46,7 @@ def told(address: str, token: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
 def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path, tmp_path: Path) -> None:
     shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")

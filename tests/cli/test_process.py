@@ -27,6 +27,7 @@ def test_debug_shows_the_traceback_wherever_it_stands() -> None:
     assert "firth.errors.ConfigError: no shipped recipe" in done.stderr
 
 
+@pytest.mark.long
 def test_a_reader_that_has_enough_is_not_an_error(char_run: Path) -> None:
     """firth generate … | head -c 5"""
     command = [*FIRTH, "generate", char_run, "the list", "--tokens", "100000"]

@@ -52,7 +52,14 @@ def test_each_greedy_answer_is_that_of_a_text_alone(name: str) -> None:
     assert answers(Engine(model, slots=3, chunk=6), jobs, 0) == [alone(model, one) for one in jobs]
 
 
-@pytest.mark.parametrize("name", ["transformer, learned", "transformer, rotary", "transformer, shaw, window"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("transformer, learned", marks=pytest.mark.long),
+        pytest.param("transformer, rotary", marks=pytest.mark.long),
+        "transformer, shaw, window",
+    ],
+)
 def test_looking_ahead_changes_no_answer(name: str) -> None:
     """The next step is asked for before the tokens are read, as on a GPU: past the end of texts and of the context, with tokens
     that end texts."""

@@ -145,7 +145,7 @@ def test_the_split_of_shakespeare_is_the_published_one(firth_data: Path) -> None
     ("name", "vocab", "counts"),
     [
         ("ptb-lstm-medium", 10_000, (929_589, 73_760, 82_430)),
-        ("wikitext2-lstm", 33_278, (2_088_628, 217_646, 245_569)),
+        pytest.param("wikitext2-lstm", 33_278, (2_088_628, 217_646, 245_569), marks=pytest.mark.long),
     ],
 )
 def test_words_are_counted_as_in_the_literature(name: str, vocab: int, counts: tuple[int, ...], firth_data: Path) -> None:

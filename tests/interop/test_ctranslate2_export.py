@@ -82,7 +82,10 @@ OWN: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(OWN))
+QUICK = ("one vocabulary, uneven", "as published in 2017", "LayerNorm with a bias of its own")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in OWN])
 def test_a_translator_of_ours_translates_the_same(name: str, tmp_path: Path) -> None:
     model, tokenizer = OWN[name]
     path = trained(tmp_path, model, tokenizer)

@@ -372,7 +372,7 @@ def test_every_weight_hears_the_loss_except_those_that_nothing_meets(score: str,
 
 @pytest.mark.parametrize(
     ("score", "position"),
-    [pytest.param(*pair, marks=[] if pair[0] == "scaled_dot" or pair[1] == "shaw" else [pytest.mark.long]) for pair in PAIRS],
+    [pytest.param(*pair, marks=[] if pair[0] == "scaled_dot" else [pytest.mark.long]) for pair in PAIRS],
 )
 def test_a_text_that_only_attention_can_predict_is_learned(score: str, position: str) -> None:
     """In 0 0 1 2 0 0 1 2 … what follows a 0 depends on what stood before it, so that who knows only the last token loses ln 2

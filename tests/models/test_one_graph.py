@@ -21,7 +21,10 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+QUICK = ("llama", "t5, gaussian, sandwich", "gated linear")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in MODELS])
 def test_a_compiled_model_is_one_graph(name: str) -> None:
     model = language_model(TransformerConfig(kind="transformer", width=32, depth=2, heads=4, context=16, **MODELS[name]), 50)
     initialise(model, torch.Generator().manual_seed(0))

@@ -24,7 +24,7 @@ NEVER = {"type": "number", "minimum": 3, "maximum": 2}
 ASKED: Any = [{"role": "user", "content": "name 7"}]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["thread", "process"])
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.long)], ids=["thread", "process"])
 def client(request: pytest.FixtureRequest, bpe_run: Path, chat_library: RunLibrary) -> Iterator[openai.OpenAI]:
     with (
         serving(bpe_run, chat_library.runs["digits"], apart=request.param) as served,

@@ -50,7 +50,7 @@ MODELS: dict[str, tuple[Table, Table]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name == "rnnsearch" else ()) for name in MODELS])
 def test_a_run_that_was_stopped_goes_on_to_the_bit(name: str, tmp_path: Path) -> None:
     recipe = compose(denoising(*MODELS[name], steps=10, evaluate_every=5, checkpoint_every=4))
     expected = undisturbed(recipe, tmp_path / "whole")

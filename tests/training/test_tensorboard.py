@@ -75,6 +75,7 @@ def test_without_tensorboard_the_error_comes_before_anything_is_written(tmp_path
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_nothing_optional_is_imported_unless_asked_for() -> None:
     program = (
         "import sys, firth.api, firth.text, firth.training.log\n"
