@@ -405,7 +405,7 @@ def _objective() -> Iterator[str]:
             for task in TASKS
         ],
     )
-    yield "### Tasks that predict tokens"
+    yield "### Tasks with a loss per prediction"
     yield _about(TokenLossConfig)
     yield _settings("objective", TokenLossConfig)
     for task in TASKS:
@@ -416,7 +416,7 @@ def _objective() -> Iterator[str]:
         if about:
             yield about
         if of_tokens:
-            yield f"The settings of {_link('Tasks that predict tokens')}{', and:' if settings else '.'}"
+            yield f"The settings of {_link('Tasks with a loss per prediction')}{', and:' if settings else '.'}"
         if settings or not of_tokens:
             yield settings or "No settings besides `kind`."
         if task.unsupported:

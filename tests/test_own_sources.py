@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from captioned import caption_table
+from in_context_tables import swap_table
 from shell import Firth
 from tiny_runs import assert_identical, outcome, stopping_at
 
@@ -252,6 +254,60 @@ def test_an_objective_is_trained_resumed_and_remembered(kind: str, tmp_path: Pat
     focal, cross = (json.loads((path / "log.jsonl").read_text(encoding="utf-8").splitlines()[0]) for path in (run, other))
     assert focal["loss"] < cross["loss"]
     assert firth.load(run, "cpu").evaluate(progress=False)["loss"] > 0
+
+
+SEQ2SEQ = {"family": "seq2seq", "kind": "gru", "width": 8}
+LINES = {"data": {"text": "the list is empty.\na name is in the set.\n" * 40}, "training": {"evaluate_every": 1}}
+MEASURED: dict[str, Table] = {
+    "tagging": RECORDS["tagged words"][0],
+    "answer": RECORDS["questions"][0],
+    "conversation": {**RECORDS["conversations"][0], "decoding": {"tokens": 8}},
+    "conversation/answer": merged(RECORDS["conversations"][0], {"objective": {"per": "answer"}, "decoding": {"tokens": 8}}),
+    "span-corruption": {**LINES, "model": SEQ2SEQ},
+    "denoising": {**LINES, "model": SEQ2SEQ},
+    "in-context": swap_table("lstm", steps=2),
+    "caption": caption_table({"name": "scenes", "count": 20, "size": 24, "kinds": ["one"]}, steps=2),
+}
+QUICK = ("tagging", "answer", "conversation")
+
+
+@pytest.mark.parametrize("name", [one if one in QUICK else pytest.param(one, marks=pytest.mark.long) for one in MEASURED])
+def test_every_task_of_predictions_minimises_an_own_loss_and_has_own_metrics_of_what_it_outputs(
+    name: str, tmp_path: Path, use: Any
+) -> None:
+    use(FILES / "objective.py")
+    use(FILES / "metric.py")
+    kind, settings = name.partition("/")[0], MEASURED[name]
+    task = TASKS[kind]
+    if task.reads in RECORDS:
+        origin = ideas._used["mine"] = Origin("mine.py", f"sha256:{name}")
+        DATA_SETS.join(DataSet("mine", "a test", made=task.reads, example=RECORDS[task.reads][1], sizes=(40, 10, 10)), origin)
+        settings = {"data": {"name": "mine"}, **settings}
+    own = {"labels": "balanced_accuracy", "texts": "distinct_2"}.get(task.compares or "")
+    losses, usual = [], merged(settings, {"objective": {"kind": kind}, "training": {"steps": 2, "log_every": 1}})
+    usual = usual if kind in ("caption", "in-context") else table(usual)
+    if own is None:
+        with pytest.raises(ConfigError, match=f"distinct_2 compares texts, and {kind} is not evaluated on texts"):
+            compose(merged(usual, {"training": {"select": "distinct_2"}}))
+    select = {"training": {"select": own or "loss", "evaluate_every": 1}}
+    for loss in ("focal", "cross-entropy"):
+        run = train_recipe(compose(merged(merged(usual, select), {"objective": {"loss": loss}})), tmp_path / loss)
+        lines = [json.loads(line) for line in (run.path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        losses.append(next(line["loss"] for line in lines if "loss" in line))
+        assert own is None or any(own in line.get("valid", {}) for line in lines)
+    assert 0 < losses[0] < losses[1]
+    result = firth.load(tmp_path / "focal", "cpu").evaluate(progress=False)
+    assert own is None or isinstance(result[own], float)
+
+
+def test_losses_of_whole_sentences_and_of_no_predictions_refuse_an_own_one(use: Any) -> None:
+    use(FILES / "objective.py")
+    crf = merged(RECORDS["tagged words"][0], {"data": {"path": "a"}, "model": {"readout": "crf"}, "objective": {"loss": "focal"}})
+    with pytest.raises(ConfigError, match=r'objective\.loss = "focal" .* model\.readout = "crf" scores whole sentences'):
+        compose(table(crf))
+    for kind in ("electra", "embedding", "in-context-regression"):
+        with pytest.raises(ConfigError, match=r"objective\.loss"):
+            compose(table({"data": {"path": "a"}, "model": ENCODER, "objective": {"kind": kind, "loss": "focal"}}))
 
 
 def test_the_loss_of_tokens_is_the_mean_of_the_objective_over_what_is_no_padding(use: Any) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from firth.errors import DataError
+from firth.evaluation.metrics import own_values
 from firth.evaluation.rouge import Rouge, rouge
 
 
@@ -30,6 +31,7 @@ class CaptionMeasures:
     rouge2: float
     rougeL: float
     kinds: tuple[KindMeasures, ...] = ()
+    own: dict[str, float] = field(default_factory=dict)  # metrics from user files
 
 
 def measures(
@@ -58,6 +60,7 @@ def measures(
         bleu_signature=signature,
         **asdict(_rouge(captions, references)),
         kinds=() if kinds is None else tuple(_by_kind(right, kinds)),
+        own=own_values("texts", captions, firsts),
     )
 
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.evaluation.inference import inference, with_progress
+from firth.evaluation.metrics import own_values
 from firth.models.question_answering import QuestionAnswerer
 from firth.progress import Progress, silent
 from firth.text.batches.questions import AnswerBatch, QuestionWindows
@@ -44,6 +45,7 @@ class AnswerMeasures:
     f1: float  # mean over the questions, 0 to 1
     questions: int
     windows: int  # into which their contexts were split
+    own: dict[str, float]  # metrics from user files, with the first of several correct answers
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def evaluate(
     predicted = [span.text for span in _best(windows, ends, longest)]
     correct = [[answer.text for answer in one.answers] for one in windows.questions]
     exact, f1 = scores(predicted, correct)
-    return AnswerMeasures(_loss(windows, ends), exact, f1, len(predicted), len(windows))
+    own = own_values("texts", predicted, [answers[0] for answers in correct])
+    return AnswerMeasures(_loss(windows, ends), exact, f1, len(predicted), len(windows), own)
 
 
 def find(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firth.layers.cross_entropy import at_least_float32
+from firth.layers.cross_entropy import RowLoss, at_least_float32
 from firth.models.crf import CRF
 
 TagReadoutKind = Literal["softmax", "crf"]
@@ -21,8 +21,8 @@ class TagReadout(nn.Module, ABC):
     kind: ClassVar[TagReadoutKind]
 
     @abstractmethod
-    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
-        """Mean negative log-likelihood in nats per word; labels are −1 after the last word of a row."""
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor, row_loss: RowLoss | None = None) -> Tensor:
+        """Mean negative log-likelihood in nats per word, or mean `row_loss`; labels are −1 after the last word of a row."""
 
     @abstractmethod
     def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
@@ -41,7 +41,9 @@ class Softmax(TagReadout):
     def __init__(self, tags: int) -> None:
         super().__init__()
 
-    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor, row_loss: RowLoss | None = None) -> Tensor:
+        if row_loss is not None:
+            return row_loss(at_least_float32(logits_BWC[label_BW >= 0]), label_BW[label_BW >= 0]).mean()
         return F.cross_entropy(at_least_float32(logits_BWC).flatten(0, 1), label_BW.flatten(), ignore_index=-1)
 
     def log_probabilities(self, logits_BWC: Tensor, count_B: Tensor) -> Tensor:
@@ -61,7 +63,8 @@ class ConditionalRandomField(TagReadout):
         super().__init__()
         self.crf = CRF(tags)
 
-    def loss(self, logits_BWC: Tensor, label_BW: Tensor) -> Tensor:
+    def loss(self, logits_BWC: Tensor, label_BW: Tensor, row_loss: RowLoss | None = None) -> Tensor:
+        assert row_loss is None, "refused by the task: sentences are scored as a whole"
         count_B = (label_BW >= 0).sum(1)
         return self.crf.negative_log_likelihood(at_least_float32(logits_BWC), label_BW, count_B).sum() / count_B.sum()
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
+from firth.evaluation.metrics import flat
 from firth.evaluation.question_answering import evaluate as measure
 from firth.evaluation.question_answering import find
 from firth.inspection.inputs import Reading
-from firth.layers.cross_entropy import at_least_float32
+from firth.layers.cross_entropy import RowLoss, at_least_float32
+from firth.layers.objective import CrossEntropy
 from firth.models.question_answering import QuestionAnswerer, SpanEncoderConfig, question_answerer
 from firth.progress import Progress, silent
 from firth.tasks.abilities.inspection_inputs import arrays_reading
@@ -26,7 +27,7 @@ from firth.tasks.ability import ANSWER, ON_TEXT
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
-from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows
+from firth.tasks.task import Task, Tokenizers, TokenLossConfig, rows
 from firth.text.batches.questions import QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.questions import QuestionData, encode_questions, prepare_questions, windows
@@ -37,7 +38,7 @@ AT_ONCE = 64  # windows per batch of inference
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionAnsweringConfig(ObjectiveConfig):
+class QuestionAnsweringConfig(TokenLossConfig):
     kind: Literal["answer"] = "answer"
     longest: int = 30  # maximum length of a predicted answer, in tokens
 
@@ -54,11 +55,13 @@ def question_answering(
     start_B: Tensor,
     end_B: Tensor,
     state: None = None,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """−½ (log p(start) + log p(end)), in nats, the mean over the batch. The softmax is in float32."""
     start_BT, end_BT = model(token_BT, length_B, first_B)
-    start, end = F.cross_entropy(at_least_float32(start_BT), start_B), F.cross_entropy(at_least_float32(end_BT), end_B)
-    return (start + end) / 2, None
+    loss = row_loss or CrossEntropy.mean
+    start, end = loss(at_least_float32(start_BT), start_B), loss(at_least_float32(end_BT), end_B)
+    return (start.mean() + end.mean()) / 2, None
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
         name, windows = self._readings(path, split, progress)
         longest = self.recipe.objective.longest
         measured = measure(self.network, windows, longest=longest, batch=AT_ONCE, progress=progress)
-        return {**dataclasses.asdict(measured), "split": name}
+        return {**flat(measured), "split": name}
 
     def _readings(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, QuestionWindows]:
         data, limit = self.recipe.data, self.recipe.training.context
@@ -123,6 +126,7 @@ ReaderRun = QuestionAnsweringRun  # its former name
 
 class QuestionAnswering(Task[QuestionsConfig, QuestionAnsweringConfig, QuestionData]):
     name = "answer"
+    compares = "texts"
     Data = QuestionsConfig
     Objective = QuestionAnsweringConfig
     reads = "questions"
@@ -151,13 +155,13 @@ class QuestionAnswering(Task[QuestionsConfig, QuestionAnsweringConfig, QuestionD
         return question_answerer(self.recipe.model, vocab)
 
     def loss(self, data: QuestionData) -> Loss:
-        return question_answering
+        return partial(question_answering, row_loss=self.recipe.objective.row_loss)
 
     def validate(self, network: QuestionAnswerer, data: QuestionData, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None
         longest, dtype = self.recipe.objective.longest, self.recipe.training.dtype
         measured = measure(network, data.valid, longest=longest, batch=AT_ONCE, dtype=dtype, progress=progress)
-        return dataclasses.asdict(measured)
+        return flat(measured)
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         return f"exact match {metrics['exact']:.1%}, F1 {metrics['f1']:.1%}"

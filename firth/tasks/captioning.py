@@ -17,11 +17,12 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError
 from firth.evaluation.inference import with_progress
+from firth.evaluation.metrics import flat
 from firth.evaluation.pairs import Likelihood, likelihood_of
 from firth.inspection.image_attention import ImageAttention
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import CaptionModelConfig, ConditionalDecoder, captioner
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
@@ -31,7 +32,7 @@ from firth.tasks.ability import CAPTION, EVALUATE, PREDICT
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import SEARCHES, ObjectiveConfig, Task, Tokenizers, check_smoothing, rows
+from firth.tasks.task import SEARCHES, Task, Tokenizers, TokenLossConfig, check_smoothing, rows
 from firth.text.batches.captions import Captions
 from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.captions import CaptionData, encode_captions, prepare_captions
@@ -42,12 +43,12 @@ AT_ONCE = 64  # captions per batch of inference
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionConfig(ObjectiveConfig):
+class CaptionConfig(TokenLossConfig):
     kind: Literal["caption"] = "caption"
     smoothing: float = 0.0  # label smoothing: share of the target probability that is spread over the vocabulary
 
     def __post_init__(self) -> None:
-        check_smoothing(self.smoothing)
+        check_smoothing(self.smoothing, self.loss)
 
 
 def caption(
@@ -58,10 +59,12 @@ def caption(
     target_length_B: Tensor,
     state: None = None,
     smoothing: float = 0.0,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """−mean log p(y_t | y_<t, image), in nats per token, without the padding. The softmax is in float32."""
     x_BTd = model.teacher_forced(input_BT, model.encode(image_BHWC))
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, smoothing=smoothing), None
+    weights = model.output_layer()
+    return cross_entropy(x_BTd, *weights, target_BT, padded=True, smoothing=smoothing, row_loss=row_loss), None
 
 
 class CaptionerRun(Run[ConditionalDecoder]):
@@ -143,10 +146,10 @@ class CaptionerRun(Run[ConditionalDecoder]):
             unseen = data.unseen if name != "train" else None
         likelihood = _likelihood(self.network, captions, "float32", progress)
         written = self.captioner.measure(captions, config, progress)
-        other = None if unseen is None else dataclasses.asdict(self.captioner.measure(unseen, config, progress))
+        other = None if unseen is None else flat(self.captioner.measure(unseen, config, progress))
         return {
             **dataclasses.asdict(likelihood),
-            **dataclasses.asdict(written),
+            **flat(written),
             "exact_unseen": None if other is None else other["exact"],
             "unseen": other,
             "split": name,
@@ -176,6 +179,7 @@ class CaptionerRun(Run[ConditionalDecoder]):
 
 class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     name = "caption"
+    compares = "texts"
     Data = CaptionsConfig
     Objective = CaptionConfig
     reads = "captioned images"
@@ -208,7 +212,8 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
         return captioner(model.with_room(self.recipe.training.context), self.recipe.data.side, vocab)
 
     def loss(self, data: CaptionData) -> Loss:
-        return partial(caption, smoothing=self.recipe.objective.smoothing)
+        objective = self.recipe.objective
+        return partial(caption, smoothing=objective.smoothing, row_loss=objective.row_loss)
 
     def validate(self, network: ConditionalDecoder, data: CaptionData, progress: Progress) -> dict[str, Any]:
         """The loss; where another metric selects the weights, also those of greedy captions."""
@@ -218,7 +223,8 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
             return result
         able = ImageCaptioner(network, data.tokenizer, self.recipe)
         measures = able.measure(data.valid, dataclasses.replace(self.recipe.decoding, beam=1), progress)
-        return {**result, "exact": measures.exact, "bleu": measures.bleu, "rougeL": measures.rougeL, "images": measures.images}
+        shown = {name: getattr(measures, name) for name in ("exact", "bleu", "rougeL", "images")}
+        return {**result, **shown, **measures.own}
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
         if "exact" in metrics:

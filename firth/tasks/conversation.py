@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -24,9 +24,11 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig
 from firth.errors import ConfigError
 from firth.evaluation.conversation import answers, likelihood
+from firth.evaluation.metrics import own_values
 from firth.evaluation.skills import by_skill, exact_match
 from firth.inspection.inputs import Reading
-from firth.layers.cross_entropy import at_least_float32, cross_entropy
+from firth.layers.cross_entropy import RowLoss, at_least_float32, cross_entropy
+from firth.layers.objective import CrossEntropy
 from firth.layers.position import SCHEMES
 from firth.models import LanguageConfig, LanguageModel, TransformerConfig, TransformerLM, language_model
 from firth.progress import Progress
@@ -38,7 +40,7 @@ from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import CONTINUES, ObjectiveConfig, Task, Tokenizers, rows, skill_table
+from firth.tasks.task import CONTINUES, Task, Tokenizers, TokenLossConfig, rows, skill_table
 from firth.text.batches.buckets import Bucketed
 from firth.text.batches.conversations import ConversationBatch, PackedConversations
 from firth.text.batches.padding import PADDING
@@ -56,7 +58,7 @@ AT_ONCE = {"cpu": 32, "cuda": 256}  # answers written together
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConversationConfig(ObjectiveConfig):
+class ConversationConfig(TokenLossConfig):
     kind: Literal["conversation"] = "conversation"
     # what counts equally in the loss: every token of an answer, or every answer, so that "No" counts as much as a sentence
     per: Literal["token", "answer"] = "token"
@@ -97,11 +99,17 @@ class ConversationConfig(ObjectiveConfig):
 
 
 def conversation(
-    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+    model: LanguageModel,
+    token_BT: Tensor,
+    target_BT: Tensor,
+    state: None = None,
+    document_BT: Tensor | None = None,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """−mean log p(token of an answer | everything before it in its conversation), in nats; targets of −1 are not learned."""
     x_BTd = _hidden(model, token_BT, document_BT)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, cap=model.logit_cap), None
+    weights = model.output_layer()
+    return cross_entropy(x_BTd, *weights, target_BT, padded=True, cap=model.logit_cap, row_loss=row_loss), None
 
 
 def _hidden(model: LanguageModel, token_BT: Tensor, document_BT: Tensor | None) -> Tensor:
@@ -113,14 +121,19 @@ def _hidden(model: LanguageModel, token_BT: Tensor, document_BT: Tensor | None) 
 
 
 def conversation_by_answer(
-    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, document_BT: Tensor | None = None
+    model: LanguageModel,
+    token_BT: Tensor,
+    target_BT: Tensor,
+    state: None = None,
+    document_BT: Tensor | None = None,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """The same with a weight of 1 for each answer, spread over its tokens: the mean over all answers of their mean per token."""
     x_BTd = _hidden(model, token_BT, document_BT)
     learned_BT, weight_BT = target_BT != PADDING, answer_weights(target_BT)
     logits_NV = at_least_float32(model.readout(x_BTd[learned_BT]))
-    nats_N = F.cross_entropy(logits_NV, target_BT[learned_BT], reduction="none")
-    return (nats_N * weight_BT[learned_BT]).sum() / weight_BT.sum(), None
+    loss_N = (row_loss or CrossEntropy.loss)(logits_NV, target_BT[learned_BT])
+    return (loss_N * weight_BT[learned_BT]).sum() / weight_BT.sum(), None
 
 
 def _answers_in(batch: Any) -> NDArray[np.float64]:
@@ -211,11 +224,13 @@ def measured(
     references = [one.messages[place].content for one in conversations.texts for place in one.answers]
     asked = [asked for one in conversations.texts for asked in QuestionFacts.of(one)]
     skills = [dataclasses.asdict(one) for one in by_skill(asked, written, references)]
-    return {**result, "answers": len(written), "exact": exact_match(written, references), "by_skill": skills}
+    own = own_values("texts", written, references)
+    return {**result, "answers": len(written), "exact": exact_match(written, references), **own, "by_skill": skills}
 
 
 class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     name = "conversation"
+    compares = "texts"
     Data = ConversationsConfig
     Objective = ConversationConfig
     reads = "conversations"
@@ -268,7 +283,8 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
         return data.train.encoded.bucketed(training.batch, training.seed)
 
     def loss(self, data: ChatData) -> Loss:
-        return conversation if self.recipe.objective.per == "token" else conversation_by_answer
+        of = conversation if self.recipe.objective.per == "token" else conversation_by_answer
+        return partial(of, row_loss=self.recipe.objective.row_loss)
 
     def counts(self, data: ChatData) -> Counts:
         return super().counts(data) if self.recipe.objective.per == "token" else _answers_in

@@ -20,7 +20,7 @@ from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.ability import ON_TEXT, RESTORE
 from firth.tasks.run import refuse_one_text
 from firth.tasks.span_corruption import CorruptedTextRun, CorruptedTextTask
-from firth.tasks.task import SEARCHES, ObjectiveConfig
+from firth.tasks.task import SEARCHES, TokenLossConfig
 from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
 from firth.text.batches.pairs import PairBatch
 from firth.text.data.running_text import Prepared
@@ -29,7 +29,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenoisingConfig(ObjectiveConfig):
+class DenoisingConfig(TokenLossConfig):
     """Kinds of noise, which combine; `firth/text/batches/denoising.py` shows each. The defaults are the paper's best."""
 
     kind: Literal["denoising"] = "denoising"

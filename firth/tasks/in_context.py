@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from firth.errors import ConfigError, option
 from firth.evaluation.in_context import answers, answers_by_examples
-from firth.layers.cross_entropy import cross_entropy
+from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import LanguageConfig, LanguageModel, language_model
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
@@ -20,7 +21,7 @@ from firth.tasks.ability import CONTINUING, GENERATE, LEARN_IN_CONTEXT
 from firth.tasks.next_token import LanguageModelRun
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import CONTINUES, D, O, ObjectiveConfig, Task, Tokenizers, rows
+from firth.tasks.task import CONTINUES, D, O, Task, Tokenizers, TokenLossConfig, rows
 from firth.text.config import LinearConfig, PromptsConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.in_context import FreshPrompts, SwapData, prepare_swaps, prompt_tokens
 from firth.training.loop import Loss
@@ -82,14 +83,16 @@ def refuse_path(path: str | Path | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InContextConfig(ObjectiveConfig):
+class InContextConfig(TokenLossConfig):
     kind: Literal["in-context"] = "in-context"
 
 
-def in_context(model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None) -> tuple[Tensor, None]:
+def in_context(
+    model: LanguageModel, token_BT: Tensor, target_BT: Tensor, state: None = None, row_loss: RowLoss | None = None
+) -> tuple[Tensor, None]:
     """−mean log p(character of an answer | everything before it), in nats; the questions are random and cannot be learned."""
     x_BTd, _ = model.hidden(token_BT)
-    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, cap=model.logit_cap), None
+    return cross_entropy(x_BTd, *model.output_layer(), target_BT, padded=True, cap=model.logit_cap, row_loss=row_loss), None
 
 
 class InContextRun(LanguageModelRun):
@@ -140,7 +143,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
         return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
 
     def loss(self, data: SwapData) -> Loss:
-        return in_context
+        return partial(in_context, row_loss=self.recipe.objective.row_loss)
 
     def validate(self, network: LanguageModel, data: SwapData, progress: Progress) -> dict[str, Any]:
         answered = answers(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)

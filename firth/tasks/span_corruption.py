@@ -6,6 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from firth.errors import ConfigError
@@ -14,7 +15,7 @@ from firth.models import ConditionalDecoder, Seq2SeqConfig, seq2seq
 from firth.progress import Progress
 from firth.tasks.ability import ON_TEXT
 from firth.tasks.running_text import RunningTextRun, RunningTextTask
-from firth.tasks.task import O, ObjectiveConfig, rows
+from firth.tasks.task import O, TokenLossConfig, rows
 from firth.tasks.translation import translation
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.span_corruption import CorruptedWindows, Corruption, corrupted_sweep
@@ -54,7 +55,7 @@ class CorruptedTextTask(RunningTextTask[O]):
             )
 
     def loss(self, data: Prepared) -> Loss:
-        return translation
+        return partial(translation, row_loss=self.recipe.objective.row_loss)
 
     @abstractmethod
     def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
@@ -79,7 +80,7 @@ class CorruptedTextTask(RunningTextTask[O]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanCorruptionConfig(ObjectiveConfig):
+class SpanCorruptionConfig(TokenLossConfig):
     kind: Literal["span-corruption"] = "span-corruption"
     share: float = 0.15  # share of the tokens to cut out
     length: float = 3.0  # mean length of a span, in tokens

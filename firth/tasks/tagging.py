@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from firth.evaluation.metrics import flat
 from firth.evaluation.tagging import evaluate as measure
 from firth.evaluation.tagging import marks_spans, predict
 from firth.inspection.inputs import Reading
+from firth.layers.cross_entropy import RowLoss
 from firth.models import EncoderConfig
 from firth.models.tagger import Tagger, tagger
 from firth.progress import Progress
@@ -25,7 +27,7 @@ from firth.tasks.ability import ON_TEXT, TAG
 from firth.tasks.run import Run, refuse_one_text
 from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
-from firth.tasks.task import ObjectiveConfig, Task, Tokenizers, rows, scores
+from firth.tasks.task import Task, Tokenizers, TokenLossConfig, rows, scores
 from firth.text.batches.sentences import BucketedSentences, Sentences
 from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.lengths import refuse_longer
@@ -37,7 +39,7 @@ _SCALARS = ("loss", "accuracy", "f1", "words", "sentences")  # the metrics in a 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingConfig(ObjectiveConfig):
+class TaggingConfig(TokenLossConfig):
     kind: Literal["tagging"] = "tagging"
     unknown: float = 0.0  # share of the tokens that training replaces by <unk>; needs a tokenizer that has it
 
@@ -54,9 +56,10 @@ def tagging(
     symbol_BWK: Tensor,
     label_BW: Tensor,
     state: None = None,
+    row_loss: RowLoss | None = None,
 ) -> tuple[Tensor, None]:
     """−mean log p(tags | sentence), in nats per word, without the padding. Computed in float32."""
-    return model.readout.loss(model(token_BT, length_B, first_BW, symbol_BWK), label_BW), None
+    return model.readout.loss(model(token_BT, length_B, first_BW, symbol_BWK), label_BW, row_loss), None
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,14 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
         "training.compile": "it compiles for one shape of batch, and sentences have many lengths",
     }
 
+    def check(self) -> None:
+        super().check()
+        readout, loss = getattr(self.recipe.model, "readout", None), self.recipe.objective.loss
+        if self.recipe.objective.row_loss is not None and readout == "crf":
+            raise ConfigError(
+                f'objective.loss = "{loss}" is one of single words, but model.readout = "crf" scores whole sentences. Remove one.'
+            )
+
     def read(self, tokenizers: TokenizerConfig | Tokenizers, progress: Progress) -> Tagged:
         data = prepare_tagged(self.recipe.data, target_of(tokenizers), progress)
         objective, model = self.recipe.objective, self.recipe.model
@@ -175,7 +186,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
         )
 
     def loss(self, data: Tagged) -> Loss:
-        return tagging
+        return partial(tagging, row_loss=self.recipe.objective.row_loss)
 
     def validate(self, network: Tagger, data: Tagged, progress: Progress) -> dict[str, Any]:
         assert data.valid is not None

@@ -31,7 +31,7 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss
-from firth.training.metric import Compares
+from firth.training.metric import METRICS, Compares
 
 if TYPE_CHECKING:
     from firth.figures.page import Section
@@ -59,9 +59,10 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenLossConfig(ObjectiveConfig):
-    """The objective of a task that predicts tokens. `firth evaluate` measures the cross-entropy, whatever training minimises."""
+    """The objective of a task that predicts tokens, the tags of words, or the ends of answers. `firth evaluate` measures the
+    cross-entropy, whatever training minimises."""
 
-    loss: LossKind = USUAL  # what training minimises for each token
+    loss: LossKind = USUAL  # what training minimises for each prediction
 
     @property
     def row_loss(self) -> RowLoss | None:
@@ -206,6 +207,8 @@ class Task(ABC, Generic[C, O, D]):
         known = (*choices, *(one.kind for one in own_metrics(self.compares)))
         if metric not in known:
             near = did_you_mean(metric, known, listed=False)
+            if (own := METRICS[metric].compares if METRICS.origin(metric) else None) is not None:
+                near = f" {metric} compares {own}, and {self.name} is not evaluated on {own}."
             raise ConfigError(f'{setting} is "{metric}"; for {self.name} choose {either(known)}.{near}')
 
     def _check_settings(self) -> None:

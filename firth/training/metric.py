@@ -12,7 +12,7 @@ Compares = Literal["labels", "texts"]
 
 class Metric(Idea):
     """A metric of your own says what it compares: the predicted labels of texts or words with the true ones, or written texts,
-    such as translations, with their references."""
+    such as translations, captions and answers, with their references, of several the first."""
 
     higher: ClassVar[bool] = True  # whether higher is better
     compares: ClassVar[Compares | None] = None  # of a metric with `measure`

@@ -174,4 +174,4 @@ def test_the_config_of_an_objective_is_checked() -> None:
 
     with pytest.raises(ConfigError, match=r"objective.smoothing is 1"):
         CaptionConfig(smoothing=1.0)
-    assert dataclasses.asdict(CaptionConfig()) == {"kind": "caption", "smoothing": 0.0}
+    assert dataclasses.asdict(CaptionConfig()) == {"kind": "caption", "loss": "cross-entropy", "smoothing": 0.0}
