@@ -6,6 +6,7 @@ import contextlib
 import errno
 import functools
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -82,6 +83,34 @@ def verb(takes_settings: bool = False, within: typer.Typer = app) -> Callable[[F
         return function
 
     return register
+
+
+def takes_options(place: str, options: Mapping[str, tuple[Any, Any]]) -> Callable[[F], F]:
+    """Give a verb these options, each with its annotation and default, in the place of its argument `place`, where it finds the
+    table of what was given; an option that may be repeated is None if it was not."""
+
+    def changed(function: F) -> F:
+        @functools.wraps(function)
+        def wrapper(**given: Any) -> Any:
+            table = {name: given.pop(name) for name in options}
+            table = {name: value or None if isinstance(value, list) else value for name, value in table.items()}
+            return function(**given, **{place: table})
+
+        hints = get_type_hints(function, include_extras=True)
+        own, parameters = inspect.Parameter.KEYWORD_ONLY, []
+        for one in inspect.signature(function).parameters.values():
+            if one.name == place:
+                parameters += [
+                    inspect.Parameter(name, own, default=usual, annotation=kind) for name, (kind, usual) in options.items()
+                ]
+            else:
+                parameters.append(one.replace(annotation=hints[one.name], kind=own))
+        del wrapper.__wrapped__  # typer would look there for the arguments
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+        return cast("F", wrapper)
+
+    return changed
 
 
 _SHOWN = 200  # characters of a file name in a message

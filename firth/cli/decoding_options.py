@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from firth.cli.app import refuse_given
+from firth.cli.app import F, refuse_given, takes_options
 from firth.decoding.config import SEARCHING, DecodingConfig, drawing, offered
 from firth.errors import ConfigError
 
@@ -30,45 +28,23 @@ Quantise = Annotated[
     str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: not quantised]")
 ]
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 Settings = dict[str, Any]  # of DecodingConfig, None for those that were not given
 
 
 def takes_decoding(*, sample: bool = False, without: Collection[str] = ()) -> Callable[[F], F]:
     """Give a verb an option for each setting of DecodingConfig, in the place of its argument `decoding`, where it finds what was
     given. `sample`: the verb samples only with its option --sample."""
-    names = [name for name in offered() if name not in without]
-
-    def changed(function: F) -> F:
-        @functools.wraps(function)
-        def wrapper(**given: Any) -> Any:
-            decoding = {name: given.pop(name) for name in names}
-            decoding = {name: value or None if isinstance(value, list) else value for name, value in decoding.items()}
-            return function(**given, decoding=decoding)
-
-        hints = get_type_hints(function, include_extras=True)
-        parameters: list[inspect.Parameter] = []
-        for one in inspect.signature(function).parameters.values():
-            own = one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            parameters += [_option(name, sample) for name in names] if one.name == "decoding" else [own]
-        del wrapper.__wrapped__  # typer would look there for the arguments
-        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
-        return cast("F", wrapper)
-
-    return changed
+    return takes_options("decoding", {name: (_option(name, sample), None) for name in offered() if name not in without})
 
 
-def _option(name: str, sample: bool) -> inspect.Parameter:
+def _option(name: str, sample: bool) -> Any:
     field = DecodingConfig.__dataclass_fields__[name]
     kind = list[str] if isinstance(field.default, tuple) else type(field.default)
     meaning = re.sub(r"`(\w+)`", lambda match: f"--{match[1].replace('_', '-')}", field.metadata["meaning"])
     told = f"{meaning}. [default: the recipe's]"
     if sample and name in drawing():
         told = f"with --sample and {told.removeprefix('with ')}" if told.startswith("with --") else f"with --sample: {told}"
-    annotation = Annotated[kind | None, typer.Option(help=told[0].upper() + told[1:])]  # type: ignore[valid-type]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return Annotated[kind | None, typer.Option(help=told[0].upper() + told[1:])]
 
 
 def beam_of(decoding: Settings, recipe: DecodingConfig, nbest: int) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, refuse_given, verb
-from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
+from firth.cli.vectors.group import CorpusArgument, Reading, group, reads_text
 
 if TYPE_CHECKING:
     from firth.vectors.contexts import WordContexts
@@ -20,6 +20,7 @@ _NEAREST = 2
 
 
 @verb(within=group)
+@reads_text
 def contexts(
     corpus: CorpusArgument,
     words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words to compare side by side.", show_default=False)],
@@ -32,10 +33,8 @@ def contexts(
     window: Annotated[int, typer.Option(help="Words on each side that count as context.")] = 5,
     lines: Annotated[int, typer.Option(help="Concordance lines for each word.")] = 5,
     top: Annotated[int, typer.Option(help="Collocates to show for each word.")] = 12,
-    lower: Lower = False,
-    strip_punctuation: StripPunctuation = False,
-    format: FormatName = "auto",
-    field: Field = "text",
+    *,
+    reading: Reading,
     as_json: Json = False,
 ) -> None:
     """Show the contexts of words: a concordance and collocates.
@@ -49,14 +48,7 @@ def contexts(
         refuse_given({"nearest": nearest}, "only applies to --neighbors. Add that option, or remove it.")
     chosen = list(dict.fromkeys((*words, *_nearest(neighbors, words[0], nearest or _NEAREST))))
     with Display() as display:
-        text = encoded(
-            corpus,
-            lower=lower,
-            strip_punctuation=strip_punctuation,
-            format=format,
-            field=field,
-            progress=display.work,
-        )
+        text = encoded(corpus, **reading, progress=display.work)
     by_word = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in chosen]
     if as_json:
         print_json([_facts(one) for one in by_word])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, TextArgument, group, sentence_or_source
+from firth.cli.vectors.group import Reading, TextArgument, group, reads_text, sentence_or_source
 from firth.files import exists
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _SHOWN = 12  # words of the matrix that is printed
 
 
 @verb(within=group)
+@reads_text
 def cooccur(
     text: TextArgument,
     out: Annotated[Path | None, typer.Option(help="The .firth file to write; without it, the matrix is printed.")] = None,
@@ -28,10 +29,8 @@ def cooccur(
     ] = None,
     min_count: Annotated[int, typer.Option(help="Ignore words that occur fewer times than this.", min=1)] = 1,
     max_vocab: Annotated[int, typer.Option(help="Keep only the N most frequent words.", min=1)] = 5000,
-    lower: Lower = False,
-    strip_punctuation: StripPunctuation = False,
-    format: FormatName = "auto",
-    field: Field = "text",
+    *,
+    reading: Reading,
     as_json: Json = False,
 ) -> None:
     """Make word vectors by counting which words occur together.
@@ -45,19 +44,8 @@ def cooccur(
     if out is not None and exists(out):
         raise RunError(f"{out} already exists. Choose another --out")
     with Display() as display:
-        vectors = count(
-            sentence_or_source(text),
-            window=window,
-            weight=weight,  # type: ignore[arg-type]  # checked there
-            svd=svd,
-            min_count=min_count,
-            max_vocab=max_vocab,
-            lower=lower,
-            strip_punctuation=strip_punctuation,
-            format=format,
-            field=field,
-            progress=display.work,
-        )
+        chosen: Any = {"window": window, "weight": weight, "svd": svd, "min_count": min_count, "max_vocab": max_vocab}
+        vectors = count(sentence_or_source(text), **chosen, **reading, progress=display.work)
     if out is not None:
         vectors.save(out)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import app
+from firth.cli.app import app, takes_options
 from firth.cli.suggestions import Verbs
 from firth.files import exists
 from firth.text.readers.formats import one_of_documents
@@ -37,6 +37,9 @@ StripPunctuation = Annotated[
 ]
 FormatName = Annotated[str, typer.Option(help=f"File format: {one_of_documents()}; auto uses the file name.")]
 Field = Annotated[str, typer.Option(help="JSON key or column that holds the text.")]
+Reading = dict[str, Any]  # how a text is read, as the functions of firth.vectors take it
+_READING = {"lower": (Lower, False), "strip_punctuation": (StripPunctuation, False), "format": (FormatName, "auto")}
+reads_text = takes_options("reading", {**_READING, "field": (Field, "text")})
 
 
 def opened(file: Path) -> WordVectors:

@@ -7,18 +7,17 @@ from typing import Annotated
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import Field, FormatName, Lower, StripPunctuation, TextArgument, group, sentence_or_source
+from firth.cli.vectors.group import Reading, TextArgument, group, reads_text, sentence_or_source
 
 
 @verb(within=group)
+@reads_text
 def pairs(
     text: TextArgument,
     window: Annotated[int, typer.Option(help="Words on each side that count as context.", min=1)] = 5,
     word: Annotated[str | None, typer.Option(help="Show only the pairs with this centre word.", show_default=False)] = None,
-    lower: Lower = False,
-    strip_punctuation: StripPunctuation = False,
-    format: FormatName = "auto",
-    field: Field = "text",
+    *,
+    reading: Reading,
     as_json: Json = False,
 ) -> None:
     """List the skip-gram pairs of a sentence or text.
@@ -28,14 +27,7 @@ def pairs(
     from firth.errors import DataError
     from firth.vectors.skipgram_pairs import pairs as skipgram_pairs
 
-    all_pairs = skipgram_pairs(
-        sentence_or_source(text),
-        window=window,
-        lower=lower,
-        strip_punctuation=strip_punctuation,
-        format=format,
-        field=field,
-    )
+    all_pairs = skipgram_pairs(sentence_or_source(text), window=window, **reading)
     chosen = (pair for pair in all_pairs if word is None or pair[0] == word)
     if as_json:
         print_json({"window": window, "pairs": [{"centre": centre, "context": context} for centre, context in chosen]})

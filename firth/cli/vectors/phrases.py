@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
-from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
+from firth.cli.vectors.group import CorpusArgument, Reading, group, reads_text
 
 _SHOWN = 10  # best phrases to print for each pass
 
 
 @verb(within=group)
+@reads_text
 def phrases(
     corpus: CorpusArgument,
     out: Annotated[Path, typer.Option(help="Text file to write.")],
@@ -21,10 +22,8 @@ def phrases(
     discount: Annotated[int, typer.Option(help="Subtracted from the count of each pair, to exclude rare pairs.")] = 5,
     passes: Annotated[int, typer.Option(help="Number of passes; two passes join up to four words.")] = 1,
     joiner: Annotated[str, typer.Option(help="String between the words of a phrase.")] = "_",
-    lower: Lower = False,
-    strip_punctuation: StripPunctuation = False,
-    format: FormatName = "auto",
-    field: Field = "text",
+    *,
+    reading: Reading,
     as_json: Json = False,
 ) -> None:
     """Join frequent phrases in a text into one word, as in new_york.
@@ -34,19 +33,8 @@ def phrases(
     from firth.vectors.phrases import write_phrases
 
     with Display() as display:
-        levels = write_phrases(
-            corpus,
-            out,
-            discount=discount,
-            threshold=threshold,
-            passes=passes,
-            joiner=joiner,
-            lower=lower,
-            strip_punctuation=strip_punctuation,
-            format=format,
-            field=field,
-            progress=display.work,
-        )
+        chosen: Any = {"discount": discount, "threshold": threshold, "passes": passes, "joiner": joiner}
+        levels = write_phrases(corpus, out, **chosen, **reading, progress=display.work)
     best: list[list[dict[str, Any]]] = [
         [{"phrase": joiner.join(pair), "score": score} for pair, score in list(one.scores.items())[:_SHOWN]] for one in levels
     ]
