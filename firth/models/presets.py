@@ -62,118 +62,60 @@ def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = l
     return dataclasses.replace(chosen, summary=with_changes(chosen.summary, named), config=config, vocab=vocab)
 
 
+def _size(width: int, depth: int, heads: int) -> dict[str, Any]:
+    return {"width": width, "depth": depth, "attention.heads": heads}
+
+
+_LAYER_NORM = {"norm.kind": "layer", "bias": True}
+_POST_NORM = {**_LAYER_NORM, "norm.placement": "post", "feedforward.activation": "gelu"}
+_ROW = "ours has a row for <mask> beside the vocabulary"
+
+
+def _language(summary: str, vocab: int, settings: Mapping[str, Any], **more: Any) -> Preset:
+    return Preset(summary, transformer(TransformerConfig, settings), vocab, "next-token", **more)
+
+
 def _gpt2(width: int, depth: int, heads: int, size: str) -> Preset:
-    config = transformer(
-        TransformerConfig,
-        {
-            "width": width,
-            "depth": depth,
-            "attention.heads": heads,
-            "context": 1024,
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "feedforward.activation": "gelu_tanh",
-            "bias": True,
-            "tied": True,
-        },
-    )
-    return Preset(f"GPT-2, {size} (Radford et al. 2019)", config, 50_257, "next-token")
+    own = {"context": 1024, "position.kind": "learned", "feedforward.activation": "gelu_tanh", "tied": True}
+    return _language(f"GPT-2, {size} (Radford et al. 2019)", 50_257, {**_size(width, depth, heads), **_LAYER_NORM, **own})
 
 
 def _gpt3() -> Preset:
-    config = transformer(
-        TransformerConfig,
-        {
-            "width": 12_288,
-            "depth": 96,
-            "attention.heads": 96,
-            "context": 2048,
-            "position.kind": "none",
-            "norm.kind": "rms",
-            "feedforward.activation": "gelu",
-            "tied": False,
-        },
-    )
-    return Preset(
+    own = {"context": 2048, "position.kind": "none", "norm.kind": "rms", "feedforward.activation": "gelu", "tied": False}
+    return _language(
         "GPT-3 (Brown et al. 2020), as lectures count it: every matrix, and nothing else",
-        config,
         50_257,
-        "next-token",
+        {**_size(12_288, 96, 96), **own},
         matrices_only=True,
         differs="the published one ties its output layer to the embedding, and has biases, LayerNorms and learned positions",
     )
 
 
 def _llama(width: int, depth: int, heads: int, hidden: int, size: str, kv_heads: int | None = None) -> Preset:
-    config = transformer(
-        TransformerConfig,
-        {
-            "width": width,
-            "depth": depth,
-            "attention.heads": heads,
-            "attention.kv_heads": kv_heads,
-            "feedforward.hidden": hidden,
-            "context": 4096 if kv_heads else 2048,
-            "tied": False,
-        },
-    )
-    return Preset(f"LLaMA{' 2' if kv_heads else ''}, {size} (Touvron et al. 2023)", config, 32_000, "next-token")
+    own = {"attention.kv_heads": kv_heads, "feedforward.hidden": hidden, "context": 4096 if kv_heads else 2048, "tied": False}
+    summary = f"LLaMA{' 2' if kv_heads else ''}, {size} (Touvron et al. 2023)"
+    return _language(summary, 32_000, {**_size(width, depth, heads), **own})
 
 
 def _bloom() -> Preset:
-    config = transformer(
-        TransformerConfig,
-        {
-            "width": 14_336,
-            "depth": 70,
-            "attention.heads": 112,
-            "context": 2048,
-            "position.kind": "alibi",
-            "norm.kind": "layer",
-            "feedforward.activation": "gelu_tanh",
-            "bias": True,
-            "embedding.norm": True,
-        },
-    )
-    return Preset("BLOOM (BigScience 2022)", config, 250_880, "next-token")
+    own = {"context": 2048, "position.kind": "alibi", "feedforward.activation": "gelu_tanh", "embedding.norm": True}
+    return _language("BLOOM (BigScience 2022)", 250_880, {**_size(14_336, 70, 112), **_LAYER_NORM, **own})
 
 
 def _palm() -> Preset:
-    config = transformer(
-        TransformerConfig,
-        {
-            "width": 4096,
-            "depth": 32,
-            "attention.heads": 16,
-            "attention.kv_heads": 1,
-            "feedforward.hidden": 16_384,
-            "context": 2048,
-            "norm.kind": "layer",
-            "feedforward.parallel": True,
-        },
-    )
-    return Preset("PaLM, 8 B (Chowdhery et al. 2022)", config, 256_000, "next-token")
+    own = {"attention.kv_heads": 1, "feedforward.hidden": 16_384, "feedforward.parallel": True}
+    settings = {**_size(4096, 32, 16), **own, "context": 2048, "norm.kind": "layer"}
+    return _language("PaLM, 8 B (Chowdhery et al. 2022)", 256_000, settings)
+
+
+def _encoder(summary: str, vocab: int, settings: Mapping[str, Any]) -> Preset:
+    config = transformer(TransformerEncoderConfig, {**_POST_NORM, "context": 512, "embedding.norm": True, **settings})
+    return Preset(summary, config, vocab, "masked", differs=_ROW)
 
 
 def _bert(width: int, depth: int, heads: int, vocab: int, summary: str, **more: Any) -> Preset:
-    settings: dict[str, Any] = {"context": 512, "segments": 2, **more}
-    config = transformer(
-        TransformerEncoderConfig,
-        {
-            "width": width,
-            "depth": depth,
-            "attention.heads": heads,
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.placement": "post",
-            "feedforward.activation": "gelu",
-            "bias": True,
-            "norm.eps": 1e-12,
-            "embedding.norm": True,
-            **settings,
-        },
-    )
-    return Preset(summary, config, vocab, "masked", differs="ours has a row for <mask> beside the vocabulary")
+    own = {"position.kind": "learned", "norm.eps": 1e-12, "segments": 2, **more}
+    return _encoder(summary, vocab, {**_size(width, depth, heads), **own})
 
 
 def _electra() -> Preset:
@@ -184,96 +126,32 @@ def _electra() -> Preset:
 
 
 def _deberta(width: int, depth: int, heads: int, size: str) -> Preset:
-    config = transformer(
-        TransformerEncoderConfig,
-        {
-            "width": width,
-            "depth": depth,
-            "attention.heads": heads,
-            "context": 512,
-            "position.kind": "disentangled",
-            "position.buckets": 256,
-            "position.max_distance": 512,
-            "norm.kind": "layer",
-            "norm.eps": 1e-7,
-            "norm.placement": "post",
-            "feedforward.activation": "gelu",
-            "bias": True,
-            "embedding.norm": True,
-        },
-    )
-    return Preset(
-        f"DeBERTa-v3, {size} (He et al. 2021)",
-        config,
-        128_100,
-        "masked",
-        differs="ours has a row for <mask> beside the vocabulary",
-    )
+    position = {"position.kind": "disentangled", "position.buckets": 256, "position.max_distance": 512}
+    settings = {**_size(width, depth, heads), **position, "norm.eps": 1e-7}
+    return _encoder(f"DeBERTa-v3, {size} (He et al. 2021)", 128_100, settings)
+
+
+def _pairs(summary: str, vocab: int, settings: Mapping[str, Any], differs: str = "") -> Preset:
+    config = transformer(TransformerSeq2SeqConfig, {"context": 512, "shared": True, **settings})
+    return Preset(summary, config, vocab, "translation", differs=differs)
 
 
 def _transformer(width: int, heads: int, hidden: int, size: str) -> Preset:
-    config = transformer(
-        TransformerSeq2SeqConfig,
-        {
-            "width": width,
-            "depth": 6,
-            "attention.heads": heads,
-            "feedforward.hidden": hidden,
-            "context": 512,
-            "position.kind": "sinusoidal",
-            "norm.kind": "layer",
-            "norm.placement": "post",
-            "feedforward.activation": "relu",
-            "bias": True,
-            "shared": True,
-        },
-    )
-    return Preset(f"the Transformer, {size} (Vaswani et al. 2017)", config, 37_000, "translation")
+    own = {"feedforward.hidden": hidden, "position.kind": "sinusoidal", "feedforward.activation": "relu"}
+    summary = f"the Transformer, {size} (Vaswani et al. 2017)"
+    return _pairs(summary, 37_000, {**_size(width, 6, heads), **_POST_NORM, **own})
 
 
 def _t5(width: int, depth: int, heads: int, hidden: int, size: str) -> Preset:
-    config = transformer(
-        TransformerSeq2SeqConfig,
-        {
-            "width": width,
-            "depth": depth,
-            "attention.heads": heads,
-            "feedforward.hidden": hidden,
-            "context": 512,
-            "position.kind": "t5",
-            "attention.score": "dot",
-            "norm.kind": "rms",
-            "feedforward.activation": "relu",
-            "shared": True,
-        },
-    )
-    return Preset(f"T5, {size} (Raffel et al. 2020)", config, 32_128, "translation")
+    own = {"position.kind": "t5", "attention.score": "dot", "norm.kind": "rms", "feedforward.activation": "relu"}
+    settings = {**_size(width, depth, heads), **own, "feedforward.hidden": hidden}
+    return _pairs(f"T5, {size} (Raffel et al. 2020)", 32_128, settings)
 
 
 def _bart() -> Preset:
-    config = transformer(
-        TransformerSeq2SeqConfig,
-        {
-            "width": 768,
-            "depth": 6,
-            "attention.heads": 12,
-            "context": 1024,
-            "position.kind": "learned",
-            "norm.kind": "layer",
-            "norm.placement": "post",
-            "feedforward.activation": "gelu",
-            "bias": True,
-            "shared": True,
-            "embedding.norm": True,
-        },
-    )
-    return Preset(
-        "BART, base (Lewis et al. 2020)",
-        config,
-        50_265,
-        "translation",
-        differs="the published one has two places more on each side, which no text uses",
-    )
+    own = {"context": 1024, "position.kind": "learned", "embedding.norm": True}
+    differs = "the published one has two places more on each side, which no text uses"
+    return _pairs("BART, base (Lewis et al. 2020)", 50_265, {**_size(768, 6, 12), **_POST_NORM, **own}, differs)
 
 
 PRESETS: dict[str, Callable[[], Preset]] = {
