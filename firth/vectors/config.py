@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from firth.config import setting
 from firth.errors import ConfigError, did_you_mean
 from firth.text.threads import cores
 
@@ -18,22 +19,28 @@ Device = Literal["cpu", "cuda"]
 class VectorsConfig:
     """word2vec's settings. The defaults are gensim's, except for `model`."""
 
-    model: Model = "skipgram"  # skipgram: pairs of a word and a neighbour; cbow: the mean of the neighbours predicts the word
-    loss: Loss = "ns"  # negative sampling, hierarchical softmax, or the exact softmax for a small vocabulary
-    dim: int = 100  # dimension of the vectors
-    window: int = 5  # largest number of neighbours on each side; the actual number is drawn for each word
-    negatives: int = 5  # negative samples for each word, with loss = "ns"
-    epochs: int = 5  # passes over the text
-    min_count: int = 5  # rarer words are dropped before windows are formed
-    sample: float = 1e-3  # t in √(t/f) + t/f, the probability of keeping a word with relative frequency f; 0 keeps all
-    rate: float = 0.025  # initial learning rate
-    final_rate: float = 1e-4  # the rate falls linearly to this value
-    max_vocab: int | None = None  # keep only this many of the most frequent words; None keeps all
-    threads: int | None = None  # None: all cores available to this process
-    seed: int = 0  # of the initial vectors and of all random draws
-    deterministic: bool = False  # train in one thread: bit-identical vectors for the same seed, whatever `threads` is
-    device: Device = "cpu"  # cpu or cuda
-    faithful: bool = False  # the equations of the papers; see docs/word-vectors.md for what differs by default
+    model: Model = setting("skipgram", "model: skipgram (a word predicts each neighbour) or cbow (their mean predicts the word)")
+    loss: Loss = setting("ns", "loss: ns (negative sampling), hs (hierarchical softmax) or softmax (for small vocabularies)")
+    dim: int = setting(100, "dimension of the vectors")
+    window: int = setting(5, "largest number of context words on each side; the actual number is drawn for each word")
+    negatives: int = setting(5, "negative samples for each word, with the loss ns")
+    epochs: int = setting(5, "passes over the text")
+    min_count: int = setting(5, "ignore words that occur fewer times than this, before windows are formed")
+    sample: float = setting(
+        1e-3, "subsampling threshold t: a word of relative frequency f is kept with probability √(t/f) + t/f; 0 keeps all"
+    )
+    rate: float = setting(0.025, "initial learning rate")
+    final_rate: float = setting(1e-4, "final learning rate; the rate falls linearly")
+    max_vocab: int | None = setting(None, "keep only this many of the most frequent words; by default all")
+    threads: int | None = setting(None, "training threads; by default one per core")
+    seed: int = setting(0, "random seed for initial weights and sampling")
+    deterministic: bool = setting(False, "train in one thread: the same seed gives bit-identical vectors")
+    device: Device = setting("cpu", "device: cpu or cuda")
+    faithful: bool = setting(
+        False,
+        "train as the papers define it: the word predicts each neighbour, with negative samples for each pair; cbow divides its "
+        "gradient; slower",
+    )
 
     def __post_init__(self) -> None:
         for name, choices in (("model", Model), ("loss", Loss), ("device", Device)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth import files
-from firth.cli.app import Json, complain, print_json, refuse_given, verb
+from firth.cli.app import Json, complain, print_json, refuse_given, takes_options, verb
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 from firth.files import is_file
 from firth.vectors.config import VectorsConfig
@@ -25,47 +25,23 @@ if TYPE_CHECKING:
 _LONG = 1_000_000  # words; on a shorter text a rising loss is chance
 
 
-def _setting(name: str, help: str, default: str | None = None) -> Any:
-    """An option for a VectorsConfig field. It is None unless given, so that --continue can keep the file's own settings."""
-    return typer.Option(help=f"{help}  [default: {default or getattr(VectorsConfig, name)}]")
+def _options() -> dict[str, tuple[Any, None]]:
+    """One for each setting of VectorsConfig. It is None unless given, so that --continue can keep the file's own settings."""
+    options: dict[str, tuple[Any, None]] = {}
+    for one in dataclasses.fields(VectorsConfig):
+        shown, meaning = f"no-{one.name}" if one.default is False else one.default, one.metadata["meaning"]
+        told = f"{meaning[0].upper()}{meaning[1:]}." + ("" if shown is None else f"  [default: {shown}]")
+        kind = int if one.default is None else type(one.default)
+        options[one.name] = Annotated[kind | None, typer.Option(help=told)], None
+    return options
 
 
 @verb(within=group)
+@takes_options("settings", _options())
 def train(
     corpus: CorpusArgument,
     out: Annotated[Path, typer.Option(help="The .firth file to write.")],
-    model: Annotated[str | None, _setting("model", "Model: skipgram or cbow.")] = None,
-    loss: Annotated[
-        str | None,
-        _setting("loss", "Loss: ns (negative sampling), hs (hierarchical softmax) or softmax (for small vocabularies)."),
-    ] = None,
-    dim: Annotated[int | None, _setting("dim", "Dimension of the vectors.")] = None,
-    window: Annotated[int | None, _setting("window", "Largest number of context words on each side.")] = None,
-    negatives: Annotated[int | None, _setting("negatives", "Negative samples for each word (with --loss ns).")] = None,
-    epochs: Annotated[int | None, _setting("epochs", "Passes over the text.")] = None,
-    min_count: Annotated[int | None, _setting("min_count", "Ignore words that occur fewer times than this.")] = None,
-    max_vocab: Annotated[int | None, _setting("max_vocab", "Keep only the N most frequent words.", "all")] = None,
-    sample: Annotated[
-        float | None,
-        _setting("sample", "Subsampling threshold for frequent words; smaller drops more of them, 0 turns it off."),
-    ] = None,
-    rate: Annotated[float | None, _setting("rate", "Initial learning rate.")] = None,
-    final_rate: Annotated[float | None, _setting("final_rate", "Final learning rate.")] = None,
-    threads: Annotated[int | None, _setting("threads", "Training threads.", "one per core")] = None,
-    seed: Annotated[int | None, _setting("seed", "Random seed for initial weights and sampling.")] = None,
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Train in one thread: the same seed gives bit-identical vectors.")
-    ] = False,
-    device: Annotated[str | None, _setting("device", "Device: cpu or cuda.")] = None,
-    faithful: Annotated[
-        bool | None,
-        typer.Option(
-            "--faithful/--no-faithful",
-            help="Train as the papers define it: the word predicts each neighbour, with negative samples for each pair; "
-            "cbow divides its gradient. Slower.  [default: no-faithful]",
-            show_default=False,
-        ),
-    ] = None,
+    settings: dict[str, Any],
     continue_: Annotated[
         bool,
         typer.Option("--continue", help="Train the vectors in --out further and add new words; start from scratch if absent."),
@@ -89,8 +65,8 @@ def train(
         raise ConfigError("--continue and --overwrite cannot be combined. Remove one of them.")
     start = load(out) if continue_ and is_file(out) else None
     own = None if start is None else json.loads(start.metadata.get("config", "{}")).get("loss")
-    if (loss or own or "ns") != "ns":
-        refuse_given({"negatives": negatives}, "only applies to --loss ns. Remove it.")
+    if (settings["loss"] or own or "ns") != "ns":
+        refuse_given({"negatives": settings["negatives"]}, "only applies to --loss ns. Remove it.")
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, only the first one prints
     with StopRequest() as stop, LoggedDisplay(log) as display:
 
@@ -105,22 +81,7 @@ def train(
             watcher = dataclasses.replace(watcher, block=display.add, notice=complain)
         vectors = trainer.train(
             corpus,
-            model=model,  # type: ignore[arg-type]  # VectorsConfig checks it
-            loss=loss,  # type: ignore[arg-type]
-            dim=dim,
-            window=window,
-            negatives=negatives,
-            epochs=epochs,
-            min_count=min_count,
-            sample=sample,
-            rate=rate,
-            final_rate=final_rate,
-            max_vocab=max_vocab,
-            threads=threads,
-            seed=seed,
-            deterministic=deterministic or None,
-            device=device,  # type: ignore[arg-type]
-            faithful=faithful,
+            **settings,
             lower=lower or None,
             strip_punctuation=strip_punctuation or None,
             format=format,
