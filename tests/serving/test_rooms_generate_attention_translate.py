@@ -159,13 +159,15 @@ def test_the_copied_python_writes_the_same(char_run: Path) -> None:
 
 
 def test_generate_offers_every_filter_that_works_step_by_step_and_own_ones(char_run: Path, use: Callable[[Path], None]) -> None:
-    use(Path(__file__).parents[1] / "ideas" / "sampling.py")
+    use(file := Path(__file__).parents[1] / "ideas" / "sampling.py")
     library = RunLibrary([char_run])
     offered = {one.value: one.facts["settings"] for one in generate.ROOM.choices(library)["filter"]}
     assert {"min_p", "dry", "repetition_penalty", "top_a"} <= offered.keys()
     assert not {"temperature", "mirostat", "regex"} & offered.keys()
     result = ask(generate.next_token_view, library, run="char", prompt="the ", top_a="0.5", min_p="")
     assert "min_p" not in result.python
+    assert result.python.startswith(f"import firth\n\nfirth.use({str(file)!r})\n\nfrom firth.tasks")
+    assert result.python.count("import firth\n") == 1
     shares = result.figures["next"].plot.data[1].x
     model = load(char_run)
     found = next_token(model, "the ", [], model.decoding({"top_a": 0.5}))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firth.figures.figure import Figure, Table
+from firth.ideas import in_use
 
 _SHOWN = "figure.plot\n"
 
@@ -21,6 +22,9 @@ class ViewResult:
     facts: Mapping[str, object] = field(default_factory=dict)  # plain data beside the figures: tokens, probabilities
     table: Table | None = None  # the result of a view that has no figure
     headings: Mapping[str, str] = field(default_factory=dict)  # figure name → the heading above it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "python", _with_own_ideas(self.python))
 
     def program(self, figure: str) -> str:
         """The program that shows one of the figures."""
@@ -39,6 +43,15 @@ class ViewResult:
                 "headings": self.headings,
             }
         )
+
+
+def _with_own_ideas(program: str) -> str:
+    """The program, after lines that use the files of ideas that the lab was started with."""
+    uses = [f"firth.use({str(one.path)!r})\n" for one in in_use() if one.path is not None]
+    if not uses or not program or uses[0] in program:
+        return program
+    rest = re.sub(r"^import firth\n\n*", "", program, count=1, flags=re.MULTILINE)
+    return f"import firth\n\n{''.join(uses)}\n{rest}"
 
 
 def to_json(value: object) -> str:
