@@ -160,8 +160,8 @@ def _tensor(array: Any, device: torch.device) -> Tensor:
 def loss_by_position(
     model: LanguageModel, ids: Ids, *, batch: int, context: int, progress: Progress = silent
 ) -> NDArray[np.float64]:
-    """How a model fares with little context, and beyond the length that it was trained on: mean nats at positions 0 … context
-    − 1, over windows that do not overlap. Tokens that do not fill a window are left out."""
+    """Mean nats at positions 0 … context − 1, over windows that do not overlap: the loss with little context, and beyond the
+    trained length. Tokens that do not fill a window are left out."""
     windows = (len(ids) - 1) // context
     if windows < 1:
         raise DataError(

@@ -135,7 +135,7 @@ class LayerBuffers:
             self._memory = torch._cudnn_rnn_flatten_weight(self._weights, 4, J, mode, P, 0, 1, False, D == 2)
             self._memory.zero_()
         self._recorded: tuple[Recorded[list[Tensor]], Recorded[list[Tensor]]] | None = None
-        self._found: list[Tensor] = []  # by the forward pass: y, the last state, what cuDNN keeps for the backward pass
+        self._result: list[Tensor] = []  # by the forward pass: y, the last state, what cuDNN keeps for the backward pass
 
     def forward(self, x_BTi: Tensor, state_DBd: Sequence[Tensor], weights: Sequence[Tensor]) -> list[Tensor]:
         """h at every position, the directions on an axis of their own, and the last state; valid until the next pass."""
@@ -148,8 +148,8 @@ class LayerBuffers:
         self._passes += 1
         if self._passes == _EAGER + 1:
             self._record()
-        self._found = self._run_forward() if self._recorded is None else self._recorded[0].replay()
-        y_TBP, *last_DBP = self._found[: 1 + self._parts]
+        self._result = self._run_forward() if self._recorded is None else self._recorded[0].replay()
+        y_TBP, *last_DBP = self._result[: 1 + self._parts]
         y_BTDd = _by_direction(y_TBP, D).transpose(0, 1)[..., :d]
         return [y_BTDd, *(part_DBP[..., :d] for part_DBP in last_DBP)]
 
@@ -179,7 +179,7 @@ class LayerBuffers:
         return [y_TBP, *last_DBP[: self._parts], kept]
 
     def _run_backward(self) -> list[Tensor]:
-        y_TBP, *_, kept = self._found
+        y_TBP, *_, kept = self._result
         (h_DBP, c_DBP), (dh_DBP, dc_DBP) = _with_cell(self._state_DBP), _with_cell(self._dlast_DBP)
         dx_TBJ, dfirst_DBP, dcell_DBP, dweights = torch.ops.aten._cudnn_rnn_backward(
             self._x_TBJ, self._weights, 4, self._memory, h_DBP, c_DBP, y_TBP, self._dy_TBP, dh_DBP, dc_DBP,
@@ -190,7 +190,7 @@ class LayerBuffers:
     def _record(self) -> None:
         memory = lend_memory(self, self._memory.device)
         forward = Recorded(self._run_forward, (), memory)
-        self._found = forward.replay()
+        self._result = forward.replay()
         self._recorded = forward, Recorded(self._run_backward, (), memory)
 
 

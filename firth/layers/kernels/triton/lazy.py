@@ -47,7 +47,7 @@ import_triton._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def late(module: str, name: str) -> Any:
-    """What a file of kernels imports from another one, or from Triton."""
+    """The imports of a file of kernels from another one, or from Triton."""
     return Late(lambda: getattr(import_module(module), name))
 
 

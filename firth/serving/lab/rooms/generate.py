@@ -126,8 +126,8 @@ def _numbers(filter: type[Filter]) -> Iterator[tuple[str, str, int | float]]:
 def further_filters(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     """The filters besides temperature, top-k and top-p, also those from user files, with the settings of each."""
     names = ("name", "meaning", "value")
-    found = ((one, [dict(zip(names, number, strict=True)) for number in _numbers(one)]) for one in FILTERS)
-    return {"filter": [Choice(one.kind, one.title(), {"about": one.about, "settings": some}) for one, some in found if some]}
+    of_filter = ((one, [dict(zip(names, number, strict=True)) for number in _numbers(one)]) for one in FILTERS)
+    return {"filter": [Choice(one.kind, one.title(), {"about": one.about, "settings": some}) for one, some in of_filter if some]}
 
 
 def _config(request: ViewRequest, model: LoadedRun, tokens: int | None = None) -> DecodingConfig:
