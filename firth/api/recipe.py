@@ -238,7 +238,7 @@ def _task(table: Table) -> type[AnyTask]:
     family = model.get("family", FAMILIES[0])
     kind = objective.get("kind", default_task(family).name if family in FAMILIES else TASKS.kinds[0])
     if kind not in TASKS:
-        raise ConfigError(f'objective.kind is "{kind}"; choose {either(TASKS.kinds)}.{TASKS.near(kind)}')
+        raise ConfigError(f'objective.kind is "{kind}"; choose {either(TASKS.kinds)}.{TASKS.near(str(kind))}')
     if objective and "kind" not in objective and "family" not in model:
         raise ConfigError(f'"objective.kind" is missing; choose {either(TASKS.kinds)}.')
     table["objective"] = {"kind": kind, **objective}

@@ -37,6 +37,8 @@ REFUSED: dict[str, tuple[Table, dict[str, Table], str]] = {
         {"model": {"kind": "gru"}},
         'objective.kind = "translation" needs model.family =',
     ),
+    "a list of tasks": (TEXT, {"objective": {"kind": [["next-token"]]}}, "objective.kind is \"[['next-token']]\"; choose "),
+    "a number as the task": (TEXT, {"objective": {"kind": 1}}, 'objective.kind is "1"; choose '),
     "pairs to continue": (
         TEXT,
         {"data": {"name": "multi30k"}},

@@ -149,6 +149,11 @@ class Load:
             await asyncio.sleep(min(20, SECONDS / 4))
             await self.floods()
 
+    @property
+    def missing(self) -> bool:
+        """True until everything has happened once."""
+        return not all(self.seen[kind] for kind in ("read", "read slowly", "left", "malformed", "flood 200", "flood 429"))
+
 
 def streamed(text: bytes) -> str | None:
     """The text of a stream of events in HTTP's chunks; None if it is not complete."""
@@ -205,8 +210,11 @@ def test_the_server_stands_whatever_its_clients_do(
 
     async def story() -> None:
         nonlocal server
-        load.until = time.monotonic() + 0.7 * SECONDS
-        await asyncio.gather(*map(load.client, range(CLIENTS)), load.flood_now_and_then(), watch())
+        for _ in range(10):  # once is enough unless the machine is busy
+            load.until = time.monotonic() + 0.7 * SECONDS
+            await asyncio.gather(*map(load.client, range(CLIENTS)), load.flood_now_and_then(), watch())
+            if not load.missing:
+                break
         print(f"memory: {sizes[0] >> 20} MB when warm, {max(sizes) >> 20} MB at most")
         assert max(sizes) - sizes[0] < GROWTH
         # Killed under load, and started again at the same port.
@@ -234,4 +242,4 @@ def test_the_server_stands_whatever_its_clients_do(
         server.kill()
         server.communicate()
     tally(f"`serve --processes {processes}` under load", load.seen)
-    assert min(load.seen[kind] for kind in ("read", "read slowly", "left", "malformed", "flood 200", "flood 429")) > 0
+    assert not load.missing, load.seen

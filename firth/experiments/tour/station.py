@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from multiprocessing.queues import Queue
+from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from firth.training.folder import RunFolder
 _FEWEST = 20  # steps, however little effort
 
 _Report = tuple[str, int, int] | None  # what, done, total; None ends the reports
-_reports: Queue[_Report]  # of a worker, as is the event
+_reports: SimpleQueue[_Report]  # of a worker, as is the event
 _ended: Event
 
 
@@ -38,7 +38,7 @@ def train_side_by_side(runs: Mapping[str, tuple[Recipe, Path]], watcher: Watcher
             train_into(recipe, out, watcher=_steps_as_work(name, recipe, watcher))
         return
     spawning = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads, which then do nothing
-    reports: Queue[_Report] = spawning.Queue()
+    reports: SimpleQueue[_Report] = spawning.SimpleQueue()  # whatever was put before the end is read before it
     ended = spawning.Event()
     listener = threading.Thread(target=_listen, args=(reports, watcher), daemon=True)
     listener.start()
@@ -62,12 +62,12 @@ def _wait_for(running: list[Future[None]]) -> None:
             one.result()
 
 
-def _listen(reports: Queue[_Report], watcher: Watcher) -> None:
+def _listen(reports: SimpleQueue[_Report], watcher: Watcher) -> None:
     while (report := reports.get()) is not None:
         watcher.work(*report)
 
 
-def _begin(reports: Queue[_Report], ended: Event, threads: int) -> None:
+def _begin(reports: SimpleQueue[_Report], ended: Event, threads: int) -> None:
     """In a worker, before its first run."""
     global _reports, _ended
     import torch
