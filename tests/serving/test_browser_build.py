@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browsing import Screenshot, Visit, Watched, workshop_in
+from browsing import Screenshot, Visit, Watched, executed, workshop_in
 
 from firth.api import compose, load
 from firth.errors import ConfigError
@@ -44,6 +44,12 @@ def _recipe(page: Watched) -> dict[str, object]:
 @pytest.mark.long
 def test_the_count_follows_the_settings_at_once(visit: Visit, library: RunLibrary, screenshot: Screenshot) -> None:
     page = visit("#/build?kind=transformer&width=32&depth=1&heads=2")
+    cut = page.page.locator("[data-recipe] .cut")
+    assert len(cut.text_content()) > 10_000
+    assert cut.bounding_box()["width"] < 800  # cut off to look at
+    program = page.python("parameters")
+    assert len(program) < 1000
+    assert executed(program)["described"].parameters == describe_recipe("it", compose(_recipe(page))).parameters
     sizes = []
     for name, value in (("depth", "2"), ("position", "learned"), ("score", "additive"), ("kind", "lstm")):
         page.set(name, value)

@@ -66,10 +66,13 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     recipe = _recipe(request, library)
     progress("counting", 0, 1)
     description = describe_recipe("your model", recipe, progress)
+    table, grammar = repr(_table(request, library)), repr(sentences())
+    short_table = table.replace(grammar, "sentences()")
     python = (
         "from firth.api import compose\nfrom firth.experiments.describe import describe_recipe\n"
-        "from firth.figures.counting import parameters\n\n"
-        f"recipe = compose({_table(request, library)!r})\nfound = describe_recipe('your model', recipe)\n"
+        "from firth.figures.counting import parameters\n"
+        f"{'' if short_table == table else 'from firth.serving.lab.rooms.build import sentences' + chr(10)}\n"
+        f"recipe = compose({short_table})\ndescribed = describe_recipe('your model', recipe)\n"
         "figure = parameters(described.of.parts)\nfigure.plot\n"
     )
     facts = {

@@ -47,7 +47,8 @@ export function mount(root, lab) {
   lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
 
   function showRecipe(text) {
-    source.textContent = text;
+    const parts = text.split(/^(text = .{200,})$/m); // a long text is cut off to look at, but not in what is copied or downloaded
+    source.replaceChildren(...parts.map((part, n) => (n % 2 ? element("span", { class: "cut", text: part }) : part)));
     if (url) URL.revokeObjectURL(url);
     url = URL.createObjectURL(new Blob([text], { type: "application/toml" }));
     saved.href = url;
