@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,10 +21,7 @@ from firth.tasks.ability import ON_TEXT, RESTORE
 from firth.tasks.run import refuse_one_text
 from firth.tasks.span_corruption import CorruptedTextRun, CorruptedTextTask
 from firth.tasks.task import SEARCHES, TokenLossConfig
-from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
-from firth.text.batches.pairs import PairBatch
-from firth.text.data.running_text import Prepared
-from firth.text.tokenizers.special_tokens import Ids
+from firth.text.batches.denoising import Denoising, Noise
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -112,14 +109,7 @@ class DenoisingTask(CorruptedTextTask[DenoisingConfig]):
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
         return seq2seq(self.recipe.model, vocab + 1, vocab + 1)  # <mask>
 
-    def denoising(self, tokenizer: Tokenizer, seed: int = 0) -> Denoising:
+    def corruption(self, tokenizer: Tokenizer, seed: int = 0) -> Denoising:
         objective = self.recipe.objective
         noise = Noise(**{field.name: getattr(objective, field.name) for field in dataclasses.fields(Noise)})
         return Denoising(tokenizer, self.recipe.training.context, noise, seed)
-
-    def batches(self, data: Prepared) -> DenoisingWindows:
-        config = self.recipe.training
-        return DenoisingWindows(data.train.ids, config.batch, self.denoising(data.tokenizer, config.seed))
-
-    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
-        return denoising_sweep(ids, self.recipe.training.batch, self.denoising(tokenizer))

@@ -18,10 +18,9 @@ from firth.tasks.running_text import RunningTextRun, RunningTextTask
 from firth.tasks.task import O, TokenLossConfig, rows
 from firth.tasks.translation import translation
 from firth.text.batches.pairs import PairBatch
-from firth.text.batches.span_corruption import CorruptedWindows, Corruption, corrupted_sweep
+from firth.text.batches.span_corruption import CorruptedWindows, Corrupting, Corruption, corrupted_sweep
 from firth.text.batches.token_files import TokenFile
 from firth.text.data.running_text import Prepared
-from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.distributed import mine
 from firth.training.loop import Loss
@@ -58,13 +57,19 @@ class CorruptedTextTask(RunningTextTask[O]):
         return partial(translation, row_loss=self.recipe.objective.row_loss)
 
     @abstractmethod
-    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
-        """All windows of a text once, corrupted with seed 0, so that runs with other seeds are asked the same."""
+    def corruption(self, tokenizer: Tokenizer, seed: int = 0) -> Corrupting:
+        """Evaluation corrupts with seed 0, so that runs with other seeds are asked the same."""
+
+    def batches(self, data: Prepared) -> CorruptedWindows:
+        config = self.recipe.training
+        return CorruptedWindows(data.train.ids, config.batch, self.corruption(data.tokenizer, config.seed))
 
     def measured(
         self, network: ConditionalDecoder, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress
     ) -> dict[str, Any]:
-        batches = _reported(self.sweep(text.ids, tokenizer), self.recipe.training.context, text.count, progress)
+        config = self.recipe.training
+        batches = corrupted_sweep(text.ids, config.batch, self.corruption(tokenizer))
+        batches = _reported(batches, config.context, text.count, progress)
         return dataclasses.asdict(likelihood_of(network, batches, dtype))
 
     def headline(self, metrics: Mapping[str, Any]) -> str:
@@ -102,19 +107,15 @@ class SpanCorruption(CorruptedTextTask[SpanCorruptionConfig]):
 
     def network(self, source_vocab: int, vocab: int) -> ConditionalDecoder:
         assert isinstance(self.recipe.model, Seq2SeqConfig)  # a recipe's family fits its objective
-        vocab += self.corruption(0).sentinels
+        vocab += self._corruption(0, 0).sentinels
         return seq2seq(self.recipe.model, vocab, vocab)
 
-    def corruption(self, vocab: int, seed: int = 0) -> Corruption:
+    def corruption(self, tokenizer: Tokenizer, seed: int = 0) -> Corruption:
+        return self._corruption(tokenizer.vocab, seed)
+
+    def _corruption(self, vocab: int, seed: int) -> Corruption:
         objective = self.recipe.objective
         return Corruption(vocab, self.recipe.training.context, objective.share, objective.length, seed)
-
-    def batches(self, data: Prepared) -> CorruptedWindows:
-        config = self.recipe.training
-        return CorruptedWindows(data.train.ids, config.batch, self.corruption(data.tokenizer.vocab, config.seed))
-
-    def sweep(self, ids: Ids, tokenizer: Tokenizer) -> Iterator[PairBatch]:
-        return corrupted_sweep(ids, self.recipe.training.batch, self.corruption(tokenizer.vocab))
 
 
 def _reported(batches: Iterator[PairBatch], context: int, total: int, progress: Progress) -> Iterator[PairBatch]:

@@ -20,8 +20,9 @@ from firth.errors import ConfigError, DataError, Interrupted
 from firth.models import ConditionalDecoder
 from firth.tasks.denoising import DenoisingRun
 from firth.tasks.translation import translation
-from firth.text.batches.denoising import Denoising, Noise, denoising_sweep
+from firth.text.batches.denoising import Denoising, Noise
 from firth.text.batches.pairs import PairBatch
+from firth.text.batches.span_corruption import corrupted_sweep
 from firth.text.data.running_text import prepare
 
 SENTENCES = ("the cat sat on the mat .", "the dog lay on the rug .", "a bird sang in the tree .", "a fish swam in the sea .")
@@ -115,7 +116,7 @@ def test_evaluation_is_the_mean_over_the_whole_text_and_always_corrupts_the_same
     text = prepare(run.recipe.data, run.tokenizer).valid
     assert text is not None
     noise = Denoising(run.tokenizer, 14, Noise(permute=False), seed=0)
-    expected = [value for part in denoising_sweep(text.ids, 5, noise) for value in nats(run.network, part)]
+    expected = [value for part in corrupted_sweep(text.ids, 5, noise) for value in nats(run.network, part)]
     found: dict[str, Any] = run.evaluate(split="valid")
     assert found.keys() == {"loss", "perplexity", "tokens", "split"}
     assert found["tokens"] == len(expected)

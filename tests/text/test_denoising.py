@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from firth.errors import DataError
-from firth.text.batches.denoising import Denoising, DenoisingWindows, Noise, denoising_sweep
+from firth.text.batches.denoising import Denoising, Noise
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.permutation import keys
+from firth.text.batches.span_corruption import CorruptedWindows, corrupted_sweep
 from firth.text.config import TokenizerConfig
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
@@ -254,7 +255,7 @@ def test_infilling_spans_have_poisson_lengths() -> None:
 @given(NOISES, st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**63), st.integers(0, 3000))
 def test_a_batch_is_a_function_of_seed_and_position(noise: Noise, batch: int, context: int, seed: int, position: int) -> None:
     denoising = Denoising(TOKENIZER, context, noise, seed)
-    one, other = (DenoisingWindows(np.arange(250), batch, denoising) for _ in range(2))
+    one, other = (CorruptedWindows(np.arange(250), batch, denoising) for _ in range(2))
     one.seek(position)
     one.next()
     other.seek(position + 1)
@@ -265,7 +266,7 @@ def test_a_batch_is_a_function_of_seed_and_position(noise: Noise, batch: int, co
 
 def test_each_epoch_and_each_seed_corrupts_anew() -> None:
     def found(seed: int) -> list[str]:
-        windows = DenoisingWindows(np.arange(25), 1, Denoising(TOKENIZER, 24, Noise(), seed))
+        windows = CorruptedWindows(np.arange(25), 1, Denoising(TOKENIZER, 24, Noise(), seed))
         return [str(sources(windows.next())[0]) for _ in range(8)]
 
     assert len(set(found(0))) > 4
@@ -279,7 +280,7 @@ def test_a_sweep_corrupts_every_window_once_whatever_the_batch(length: int, batc
     rows, alone = (
         [
             (source, target.tolist())
-            for part in denoising_sweep(np.arange(length), size, denoising)
+            for part in corrupted_sweep(np.arange(length), size, denoising)
             for source, target in zip(sources(part), part.target_BT, strict=True)
         ]
         for size in (batch, 1)
@@ -290,8 +291,8 @@ def test_a_sweep_corrupts_every_window_once_whatever_the_batch(length: int, batc
 
 
 def test_too_little_text_and_a_vocabulary_without_an_end_are_refused() -> None:
-    with pytest.raises(DataError, match="the text has 1 tokens; denoising needs at least 2"):
-        denoising_sweep(np.zeros(1, np.int64), 1, Denoising(TOKENIZER, 8, Noise()))
+    with pytest.raises(DataError, match="the text has 1 tokens; corrupting it needs at least 2"):
+        corrupted_sweep(np.zeros(1, np.int64), 1, Denoising(TOKENIZER, 8, Noise()))
     endless = Tokenizer.train(TokenizerConfig(kind="char"), [Piece("abc", True)], 1)
     with pytest.raises(DataError, match=r"the vocabulary has no <eos>, which ends each target of denoising\."):
         Denoising(endless, 8, Noise())

@@ -142,5 +142,5 @@ def test_a_sweep_cuts_every_window_once_whatever_the_batch(length: int, batch: i
 
 
 def test_a_text_of_one_token_cannot_be_cut() -> None:
-    with pytest.raises(DataError, match="the text has 1 tokens; span corruption needs at least 2"):
+    with pytest.raises(DataError, match="the text has 1 tokens; corrupting it needs at least 2"):
         next(corrupted_sweep(np.zeros(1, np.int64), 1, Corruption(VOCAB, 8)))

@@ -25,7 +25,6 @@ by spans (and so at most N spans), R tokens outside them, S source.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,14 +34,12 @@ from firth.errors import DataError
 from firth.text.batches.masking import numbers
 from firth.text.batches.pairs import PairBatch
 from firth.text.batches.permutation import keys
-from firth.text.batches.windows import TransformedWindows, transformed_sweep
-from firth.text.tokenizers.special_tokens import EOS, Ids
+from firth.text.tokenizers.special_tokens import EOS
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 _SENTENCE, _START, _LENGTH, _SLOT, _CHOICE = range(2, 7)  # what keys are for; 0 and 1 are those of the windows
 _NEVER = np.uint64(2**64 - 1)
 _FINAL = tuple(".!?。！？")
-SHORTEST = 2  # tokens: one to corrupt, one to stay
 
 Ints = NDArray[np.int64]
 UInts = NDArray[np.uint64]
@@ -170,17 +167,3 @@ def _cumulative_poisson(mean: float) -> NDArray[np.float64]:
     """P(length ≤ k) = Σ_{i ≤ k} e^−λ λ^i / i!, until a float64 cannot distinguish it from 1."""
     most = math.ceil(mean + 12 * math.sqrt(mean) + 30)
     return np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(most)])
-
-
-class DenoisingWindows(TransformedWindows[PairBatch]):
-    """Windows of running text in shuffled order, corrupted."""
-
-    def __init__(self, ids: Ids, batch: int, denoising: Denoising) -> None:
-        super().__init__(ids, batch, denoising.context, denoising.seed, denoising)
-
-
-def denoising_sweep(ids: Ids, batch: int, denoising: Denoising) -> Iterator[PairBatch]:
-    """Once over the text, corrupted."""
-    if len(ids) < SHORTEST:
-        raise DataError(f"the text has {len(ids)} tokens; denoising needs at least {SHORTEST}")
-    return transformed_sweep(ids, batch, denoising.context, denoising, SHORTEST)

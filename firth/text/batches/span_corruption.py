@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from firth.text.batches.windows import TransformedWindows, transformed_sweep
 from firth.text.tokenizers.special_tokens import Ids
 
 _SPANS, _STRETCHES = 2, 3  # the purposes of keys; 0 and 1 are those of the windows
-SHORTEST = 2  # tokens: one to cut out, one to keep
+SHORTEST = 2  # tokens: one to corrupt, one to keep
 
 Ints = NDArray[np.int64]
 UInts = NDArray[np.uint64]
@@ -97,15 +98,25 @@ def restore(source: Sequence[int], target: Sequence[int], vocab: int) -> list[in
     return [token for piece in source for token in (spans[piece] if piece >= vocab else [piece])]
 
 
-class CorruptedWindows(TransformedWindows[PairBatch]):
-    """Windows of running text in shuffled order, with spans cut out."""
+class Corrupting(Protocol):
+    """Corrupts windows of `context` tokens: by cutting out spans, or as in denoising.py."""
 
-    def __init__(self, ids: Ids, batch: int, corruption: Corruption) -> None:
+    @property
+    def context(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    def __call__(self, token_BT: Ints, window_B: UInts, /) -> PairBatch: ...
+
+
+class CorruptedWindows(TransformedWindows[PairBatch]):
+    """Windows of running text in shuffled order, corrupted."""
+
+    def __init__(self, ids: Ids, batch: int, corruption: Corrupting) -> None:
         super().__init__(ids, batch, corruption.context, corruption.seed, corruption)
 
 
-def corrupted_sweep(ids: Ids, batch: int, corruption: Corruption) -> Iterator[PairBatch]:
-    """All windows of the text once, with spans cut out."""
+def corrupted_sweep(ids: Ids, batch: int, corruption: Corrupting) -> Iterator[PairBatch]:
+    """All windows of the text once, corrupted."""
     if len(ids) < SHORTEST:
-        raise DataError(f"the text has {len(ids)} tokens; span corruption needs at least {SHORTEST}")
+        raise DataError(f"the text has {len(ids)} tokens; corrupting it needs at least {SHORTEST}")
     return transformed_sweep(ids, batch, corruption.context, corruption, SHORTEST)
