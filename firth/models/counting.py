@@ -201,10 +201,12 @@ def _of_image(cells: ImageCells) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
 
 def _role(model: nn.Module, module: nn.Embedding | nn.Linear) -> str | None:
     """The role of a matrix that belongs to no layer."""
-    for name, role in (("embedding", "embedding"), ("own_embedding", "embedding of the source"), ("output", "output")):
+    if isinstance(module, nn.Linear):
+        return "output" if module is getattr(model, "output", None) else None
+    for name, role in (("embedding", "embedding"), ("own_embedding", "embedding of the source")):
         if module is getattr(model, name, None):
             return role
-    return "other embeddings" if isinstance(module, nn.Embedding) else None
+    return "other embeddings"
 
 
 def _of_attention(layer: SelfAttention | CrossAttention) -> Iterator[tuple[Tensor, list[WeightGroup]]]:
