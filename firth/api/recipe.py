@@ -29,9 +29,7 @@ from firth.decoding.config import FILTERS
 from firth.errors import ConfigError
 from firth.files import is_file
 from firth.ideas import expect, use_installed
-from firth.models import (
-    ModelConfig,
-)
+from firth.models import ModelConfig
 from firth.models.config import note_kept_hidden
 from firth.shipped import recipe_path
 from firth.tasks import FAMILIES, TASKS, check, default_task, fields_of, names_of, owners, task_for

@@ -40,8 +40,7 @@ def caption(
     ] = False,
     save: Save = None,
     overlay: Annotated[
-        Path | None,
-        typer.Option(help="PNG file (.png) to write, which shows for each word where it attends.", callback=_png),
+        Path | None, typer.Option(help="PNG file (.png) to write, which shows for each word where it attends.", callback=_png)
     ] = None,
     attention: Annotated[bool, typer.Option("--attention", help="Show where each word attends, as text.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, one for each image.")] = False,

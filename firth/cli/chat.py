@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import complain, verb
-from firth.cli.decoding_options import (
-    Draft,
-    Quantise,
-    Settings,
-    check_beam,
-    quantisation,
-    takes_decoding,
-    tell_quantised,
-)
+from firth.cli.decoding_options import Draft, Quantise, Settings, check_beam, quantisation, takes_decoding, tell_quantised
 from firth.cli.lines import given
 
 if TYPE_CHECKING:

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from firth.tasks.run import Run
 
 Draft = Annotated[
-    Path | None,
-    typer.Option(
-        help="Smaller run with the same vocabulary, for speculative decoding. [default: none]",
-    ),
+    Path | None, typer.Option(help="Smaller run with the same vocabulary, for speculative decoding. [default: none]")
 ]
 Quantise = Annotated[
     str | None, typer.Option(help="Round the weights to int8 or int4, which take less memory. [default: not quantised]")

@@ -31,8 +31,7 @@ def evaluate(
         typer.Option(help="Recurrent models: read the text in parallel streams, faster and slightly worse. [default: 1]"),
     ] = None,
     random_batches: Annotated[
-        int | None,
-        typer.Option(help="Language models: also average the loss over this many random batches, as some papers do."),
+        int | None, typer.Option(help="Language models: also average the loss over this many random batches, as some papers do.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of --random-batches. [default: 0]")] = None,
     context: Annotated[

@@ -44,13 +44,7 @@ def extrapolate(
     if recipe.startswith("--"):  # a setting, which typer took for the recipe that was left out
         recipe, arguments = RECIPE, [recipe, *arguments]
     results = study(
-        recipe,
-        settings(arguments),
-        positions=chosen,
-        lengths=_numbers(lengths),
-        tokens=tokens,
-        out=out,
-        watching=watching,
+        recipe, settings(arguments), positions=chosen, lengths=_numbers(lengths), tokens=tokens, out=out, watching=watching
     )
     if save is not None:
         _save(save, results)

@@ -74,13 +74,11 @@ def inspect(
         ),
     ] = None,
     layer: Annotated[
-        int | None,
-        typer.Option(help="Layer, counted from 1.  [default: the last; for --what attention, an overview of all]"),
+        int | None, typer.Option(help="Layer, counted from 1.  [default: the last; for --what attention, an overview of all]")
     ] = None,
     head: Annotated[int | None, typer.Option(help="Attention head, counted from 1.  [default: mean of all heads]")] = None,
     part: Annotated[
-        str | None,
-        typer.Option(help="Attention of a translation Transformer: cross, encoder or decoder.  [default: cross]"),
+        str | None, typer.Option(help="Attention of a translation Transformer: cross, encoder or decoder.  [default: cross]")
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="Merge the attention of subword tokens into words.")] = False,
     gate: Annotated[

@@ -38,13 +38,11 @@ def playground(
         Path | None, typer.Option(help='File of keys and values, one row per line: "Tom → teacher", or numbers on both sides.')
     ] = None,
     query: Annotated[
-        str | None,
-        typer.Option(help="Query for --table or --example roles: a word, or as many numbers as the keys have."),
+        str | None, typer.Option(help="Query for --table or --example roles: a word, or as many numbers as the keys have.")
     ] = None,
     score: Annotated[str, typer.Option(help=_kinds("Score", _SCORES, "attention score"))] = "scaled_dot",
     mask: Annotated[
-        str,
-        typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents."),
+        str, typer.Option(help="Mask: full, causal, strictly_causal, all_but_self, window, prefix, lengths or documents.")
     ] = "full",
     limit: Annotated[
         int | None,

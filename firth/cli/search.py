@@ -31,8 +31,7 @@ def search(
     vectors: Annotated[Path | None, typer.Option(help="File of word vectors; adds the method vectors.")] = None,
     run: Annotated[Path | None, typer.Option(help="Run folder; adds the method contextual.")] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(help="tfidf, vectors or contextual; may be repeated.  [default: all that are possible]"),
+        list[str] | None, typer.Option(help="tfidf, vectors or contextual; may be repeated.  [default: all that are possible]")
     ] = None,
     top: Annotated[int, typer.Option(help="Number of documents to show.", min=1)] = 10,
     index: Annotated[

@@ -20,8 +20,7 @@ def senses(
     word: Annotated[str | None, typer.Argument(help='Word to compare; "word#2" is its second occurrence in a sentence.')] = None,
     sentences: Annotated[list[str] | None, typer.Argument(help="Two or more sentences that contain it.")] = None,
     layer: Annotated[
-        int | None,
-        typer.Option(help="Layer of the vectors: 0 is the embedding, 1 the first layer, -1 the last.  [default: -1]"),
+        int | None, typer.Option(help="Layer of the vectors: 0 is the embedding, 1 the first layer, -1 the last.  [default: -1]")
     ] = None,
     save: Save = None,
     wic: Annotated[

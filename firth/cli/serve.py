@@ -102,14 +102,7 @@ def serve(
     listener = listen(host, port)
     try:
         models = load_models(
-            runs,
-            limits,
-            device=device,
-            dtype=dtype,
-            quantise=quantisation(quantise),
-            slots=slots,
-            capacity=context,
-            apart=apart,
+            runs, limits, device=device, dtype=dtype, quantise=quantisation(quantise), slots=slots, capacity=context, apart=apart
         )
     except BaseException:
         listener.close()

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import complain, verb
-from firth.cli.decoding_options import (
-    Settings,
-    beam_of,
-    check_beam,
-    check_sample,
-    takes_decoding,
-)
+from firth.cli.decoding_options import Settings, beam_of, check_beam, check_sample, takes_decoding
 from firth.cli.lines import batches, check_given, count, given
 from firth.config import to_table
 from firth.decoding.config import CONSTRAINING

@@ -80,11 +80,7 @@ class Learning:
 
 
 def learning(
-    out: str | Path,
-    steps: int = 300,
-    kinds: Sequence[str] = KINDS,
-    data: str | Path = "docs",
-    progress: Progress | bool = True,
+    out: str | Path, steps: int = 300, kinds: Sequence[str] = KINDS, data: str | Path = "docs", progress: Progress | bool = True
 ) -> Learning:
     """Train models of equal size for `steps` steps, each into out/KIND. `data` is a text file or a named data set."""
     if steps < _VALIDATIONS:
@@ -115,13 +111,7 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {"flow": compare_flow, "cost": m
 
 @overload
 def compare(
-    what: Literal["flow"],
-    *,
-    length: int = 100,
-    size: int = 40_000,
-    gain: float = 1.0,
-    clip: float | None = None,
-    seed: int = 0,
+    what: Literal["flow"], *, length: int = 100, size: int = 40_000, gain: float = 1.0, clip: float | None = None, seed: int = 0
 ) -> Flows: ...
 
 

@@ -60,14 +60,4 @@ def family_of(model: ModelConfig, objective: str | None = None, imported: str | 
     return hugging_face.chosen_family(model, FAMILIES, objective, imported)
 
 
-__all__ = [
-    "FAMILIES",
-    "Export",
-    "Family",
-    "ForeignModel",
-    "family_of",
-    "is_folder",
-    "is_model",
-    "open_folder",
-    "open_model",
-]
+__all__ = ["FAMILIES", "Export", "Family", "ForeignModel", "family_of", "is_folder", "is_model", "open_folder", "open_model"]

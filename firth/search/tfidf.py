@@ -72,11 +72,7 @@ class TfIdf:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> TfIdf:
         words = arrays["words"].tobytes().decode()
         return cls(
-            int(arrays["documents"][0]),
-            words.split("\n") if words else [],
-            arrays["start"],
-            arrays["document"],
-            arrays["weight"],
+            int(arrays["documents"][0]), words.split("\n") if words else [], arrays["start"], arrays["document"], arrays["weight"]
         )
 
     @cached_property

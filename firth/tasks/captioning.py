@@ -73,13 +73,7 @@ class CaptionerRun(Run[ConditionalDecoder]):
         """The network with its tokenizer."""
         return ImageCaptioner(self.network, self.tokenizer, self.recipe)
 
-    def caption(
-        self,
-        image: ImageLike,
-        *,
-        sample: bool = False,
-        **settings: Unpack[DecodingKeywords],
-    ) -> str:
+    def caption(self, image: ImageLike, *, sample: bool = False, **settings: Unpack[DecodingKeywords]) -> str:
         """The caption of `image`, which is a path, a PIL image or an array of bytes, height × width × 3: the best of a beam, or
         with `sample` a random one. `captions` takes several images and returns the whole beam with probabilities."""
         config = self.decoding(settings)

@@ -42,12 +42,7 @@ class MaskedConfig(TokenLossConfig):
 
 
 def masked(
-    model: MaskedLM,
-    token_BT: Tensor,
-    place_BM: Tensor,
-    target_BM: Tensor,
-    state: None = None,
-    row_loss: RowLoss | None = None,
+    model: MaskedLM, token_BT: Tensor, place_BM: Tensor, target_BM: Tensor, state: None = None, row_loss: RowLoss | None = None
 ) -> tuple[Tensor, None]:
     """−mean log p(x_m | the text with masks), in nats. Only the masked positions pass the output layer; float32 softmax."""
     x_BMe = model.hidden(token_BT, place_BM=place_BM)
@@ -110,13 +105,7 @@ class Masked(MaskedTextTask[MaskedConfig]):
     ) -> dict[str, Any]:
         config = self.recipe.training
         measures = evaluate(
-            network,
-            text.ids,
-            self.masking(tokenizer),
-            batch=config.batch,
-            context=config.context,
-            dtype=dtype,
-            progress=progress,
+            network, text.ids, self.masking(tokenizer), batch=config.batch, context=config.context, dtype=dtype, progress=progress
         )
         return dataclasses.asdict(measures)
 

@@ -76,13 +76,7 @@ class TextScore(Tabled):
 class LanguageModelRun(Run[LanguageModel]):
     after_prompt = ""  # what separates the prompt from its continuation where both are printed
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        draft: LanguageRun | None = None,
-        **settings: Unpack[DecodingKeywords],
-    ) -> str:
+    def generate(self, prompt: str, *, draft: LanguageRun | None = None, **settings: Unpack[DecodingKeywords]) -> str:
         """The continuation of `prompt`: sampled, or with a `beam` above 1 the best that beam search finds. `settings` are those
         of the recipe's [decoding] (tokens, temperature, seed …), which apply unless they are given here. `continuations` returns
         the whole beam with probabilities. `draft`: a smaller run with the same vocabulary, which makes sampling faster and does
@@ -116,13 +110,7 @@ class LanguageModelRun(Run[LanguageModel]):
         tokens = sampled(self, ids.tolist(), config, draft, counts, before=before, ends=ends)
         return until_stop(self._pieces(tokens, before, ends), config.stop)
 
-    def chat(
-        self,
-        messages: str | Messages,
-        *,
-        draft: LanguageRun | None = None,
-        **settings: Unpack[DecodingKeywords],
-    ) -> str:
+    def chat(self, messages: str | Messages, *, draft: LanguageRun | None = None, **settings: Unpack[DecodingKeywords]) -> str:
         """The answer to `messages`: a question, or messages such as {"role": "user", "content": "…"}, the last of them the
         user's. Settings that are not given come from the recipe's [decoding]; `reply` yields the answer in pieces.
         `draft` as for `generate`.
@@ -337,13 +325,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     ) -> dict[str, Any]:
         config = self.recipe.training
         measures = perplexity(
-            network,
-            text,
-            lossless=tokenizer.lossless,
-            batch=config.batch,
-            context=config.context,
-            dtype=dtype,
-            progress=progress,
+            network, text, lossless=tokenizer.lossless, batch=config.batch, context=config.context, dtype=dtype, progress=progress
         )
         return dataclasses.asdict(measures)
 

@@ -17,11 +17,7 @@ from firth.errors import ConfigError, did_you_mean
 from firth.evaluation.metrics import own_metrics
 from firth.layers.cross_entropy import RowLoss
 from firth.layers.objective import OBJECTIVES, USUAL, LossKind
-from firth.models import (
-    AverageConfig,
-    ModelConfig,
-    Network,
-)
+from firth.models import AverageConfig, ModelConfig, Network
 from firth.models.config import TransformerSettings
 from firth.progress import Progress
 from firth.tasks.ability import ABILITIES, Ability, WrongTask

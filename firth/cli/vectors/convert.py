@@ -11,8 +11,7 @@ from firth.cli.app import Json, destination, print_json, verb
 from firth.cli.vectors.group import File, group
 
 ToFormat = Annotated[
-    str | None,
-    typer.Option(help="Output format: firth, word2vec, word2vec-binary, glove or fasttext.  [default: by file name]"),
+    str | None, typer.Option(help="Output format: firth, word2vec, word2vec-binary, glove or fasttext.  [default: by file name]")
 ]
 
 

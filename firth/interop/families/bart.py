@@ -14,18 +14,7 @@ import dataclasses
 from typing import Any
 
 from firth.interop.families.family import Family
-from firth.interop.files.config_map import (
-    Entry,
-    Settings,
-    always,
-    choice,
-    dropout,
-    expected,
-    size,
-    unused,
-    unwritten,
-    written,
-)
+from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, expected, size, unused, unwritten, written
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import BEHIND_TWO, KV, QKV, Conversion, Weight, WeightMap
 from firth.layers.norm import Placement

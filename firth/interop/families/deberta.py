@@ -77,9 +77,7 @@ _SHAPE = (
     ),
     always("position.kind", "disentangled"),
     Entry(
-        _read_distances,
-        lambda model: {"max_relative_positions": model.position.max_distance or 128},
-        ("position.max_distance",),
+        _read_distances, lambda model: {"max_relative_positions": model.position.max_distance or 128}, ("position.max_distance",)
     ),
     written(relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"], pooler_dropout=0.0),
     expected("legacy", True, None),
@@ -113,10 +111,7 @@ DEBERTA = encoder_families(
         model_type="deberta-v2",
         prefix="deberta.",
         weights=_WEIGHTS,
-        config=(
-            *_SHAPE,
-            Entry(_read_position, _write_position, ("position.buckets", "position.projections", "position.norm")),
-        ),
+        config=(*_SHAPE, Entry(_read_position, _write_position, ("position.buckets", "position.projections", "position.norm"))),
         ignored=_IGNORED,
     ),
     _heads("DebertaV2"),

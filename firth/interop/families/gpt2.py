@@ -6,18 +6,7 @@ Its linear layers are Conv1D modules, which store their matrices transposed. A s
 from __future__ import annotations
 
 from firth.interop.families.family import Family
-from firth.interop.files.config_map import (
-    Entry,
-    always,
-    choice,
-    dropout,
-    expected,
-    number,
-    size,
-    unused,
-    unwritten,
-    written,
-)
+from firth.interop.files.config_map import Entry, always, choice, dropout, expected, number, size, unused, unwritten, written
 from firth.interop.files.weight_map import TRANSPOSED, Weight, WeightMap
 
 _ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}

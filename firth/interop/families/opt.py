@@ -80,9 +80,7 @@ OPT = Family(
         unwritten("_remove_final_layer_norm", False),
         expected("layer_norm_elementwise_affine", True),
         Entry(
-            _read_biases,
-            lambda model: {"enable_bias": model.bias},
-            limited={"bias": (True, False), "norm.bias": (None, True)},
+            _read_biases, lambda model: {"enable_bias": model.bias}, limited={"bias": (True, False), "norm.bias": (None, True)}
         ),
         UNBIASED_OUTPUT,
         either("tied", "tie_word_embeddings", True),

@@ -23,9 +23,7 @@ def _read_context(config: ForeignConfig, before: Settings) -> Settings:
 
 
 CONTEXT = Entry(
-    _read_context,
-    lambda model: {"pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE},
-    ("context",),
+    _read_context, lambda model: {"pad_token_id": _PADDING, "max_position_embeddings": model.context + _BEFORE}, ("context",)
 )
 
 

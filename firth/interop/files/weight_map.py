@@ -61,8 +61,7 @@ PLUS_ONE = Conversion(lambda theirs, _: _wide(theirs[0]) + 1, lambda ours, _: [(
 
 def _behind(rows: int) -> Conversion:
     return Conversion(
-        lambda theirs, _: theirs[0][rows:].contiguous(),
-        lambda ours, _: [torch.cat((ours.new_zeros(rows, ours.shape[1]), ours))],
+        lambda theirs, _: theirs[0][rows:].contiguous(), lambda ours, _: [torch.cat((ours.new_zeros(rows, ours.shape[1]), ours))]
     )
 
 

@@ -66,12 +66,7 @@ class _CompletionResponse:
     def __init__(self, model: ServedModel, body: CompletionBody, prompts: list[CompletionPrompt], each: int) -> None:
         self.model, self.body, self.prompts, self.each = model, body, prompts, each
         self.tokenizer = model.run.tokenizer
-        self.head = {
-            "id": new_id("cmpl"),
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": model.name,
-        }
+        self.head = {"id": new_id("cmpl"), "object": "text_completion", "created": int(time.time()), "model": model.name}
         self.prompt_tokens = sum(len(prompt.ids) for prompt in prompts)
 
     def whole(self, writing: Writing, pieces: list[list[TextDelta]]) -> dict[str, Any]:

@@ -43,13 +43,7 @@ class Service:
         if tokens > self.limits.tokens:
             raise wrong(name, f'"{name}" is {tokens:,}; the limit of this server is {self.limits.tokens:,}. Ask for fewer.')
         run = model.language
-        given = {
-            "tokens": max(1, tokens),
-            "seed": _random.getrandbits(32),
-            **self._settings(body),
-            "beam": 1,
-            "beam_groups": 1,
-        }
+        given = {"tokens": max(1, tokens), "seed": _random.getrandbits(32), **self._settings(body), "beam": 1, "beam_groups": 1}
         stops = stops_of(body.stop)
         try:
             config = run.decoding(given)

@@ -69,12 +69,7 @@ async def translate(service: Service, body: TranslationBody, request: Request) -
     run, texts = model.for_worker.expect(TRANSLATE), texts_of(body.input, "input", service.limits)
     if body.max_tokens is not None and body.max_tokens > service.limits.tokens:
         raise wrong("max_tokens", f'"max_tokens" is {body.max_tokens:,}; the limit of this server is {service.limits.tokens:,}')
-    given = {
-        "beam": body.beam,
-        "penalty": body.penalty,
-        "tokens": body.max_tokens,
-        "repetition_penalty": body.repetition_penalty,
-    }
+    given = {"beam": body.beam, "penalty": body.penalty, "tokens": body.max_tokens, "repetition_penalty": body.repetition_penalty}
     config, languages = run.decoding(given), (body.source_language, body.target_language)
     in_languages = run.in_languages(*languages)
 

@@ -90,10 +90,7 @@ DATES = RunStarter(
     ("data.count=4000", 'data.locales=["fr", "de", "en_GB"]', "model.width=64", "training.steps=150"),
 )
 GPT = RunStarter(
-    "gpt",
-    "a small Transformer",
-    "docs-char-transformer",
-    ("model.depth=2", "training.steps=300", "training.batch=16"),
+    "gpt", "a small Transformer", "docs-char-transformer", ("model.depth=2", "training.steps=300", "training.batch=16")
 )
 CLASSIFIER = RunStarter(
     "reviews",
@@ -103,10 +100,7 @@ CLASSIFIER = RunStarter(
     REVIEWS,
 )
 WORDS = VectorsStarter(
-    "words",
-    "word vectors",
-    "docs",
-    {"dim": 64, "min_count": 10, "epochs": 10, "lower": True, "strip_punctuation": True},
+    "words", "word vectors", "docs", {"dim": 64, "min_count": 10, "epochs": 10, "lower": True, "strip_punctuation": True}
 )
 TAGGER = RunStarter(
     "tags",
@@ -154,10 +148,7 @@ CHAT = RunStarter(
     ),
 )
 QUESTIONS = RunStarter(
-    "questions",
-    "a model that answers questions about short stories",
-    "stories-questions",
-    ("training.evaluate_every=0",),
+    "questions", "a model that answers questions about short stories", "stories-questions", ("training.evaluate_every=0",)
 )
 CAPTIONER = RunStarter(
     "captions",

@@ -53,8 +53,7 @@ def conversation_ids(run: Run[Any], format: ChatFormat, messages: Sequence[Messa
             raise DataError(f"the message has {len(ids):,} tokens, but this model reads {room:,}. Shorten it.")
         if len(kept) < len(messages):
             warnings.warn(
-                f"the conversation is longer than {room:,} tokens, so the model no longer sees its oldest rounds",
-                stacklevel=4,
+                f"the conversation is longer than {room:,} tokens, so the model no longer sees its oldest rounds", stacklevel=4
             )
     return ids.astype(np.int64)
 

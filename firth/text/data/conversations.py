@@ -91,11 +91,7 @@ def prepare_conversations(
 
 
 def encode_conversations(
-    path: str | Path,
-    tokenizer: Tokenizer,
-    data: ConversationsConfig,
-    progress: Progress = silent,
-    format: FormatOf = ChatFormat,
+    path: str | Path, tokenizer: Tokenizer, data: ConversationsConfig, progress: Progress = silent, format: FormatOf = ChatFormat
 ) -> Conversations:
     """The conversations at `path`."""
     with open_corpus(ConversationsConfig(path=str(path), format=data.format, empty=data.empty), progress) as corpus:

@@ -163,12 +163,7 @@ FILE_SETS = (
         "https://universaldependencies.org/treebanks/en_ewt",
         "CC BY-SA 4.0",
         (
-            File(
-                "en_ewt-ud-train.conllu",
-                14_203_025,
-                "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
-                None,
-            ),
+            File("en_ewt-ud-train.conllu", 14_203_025, "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b", None),
             File("en_ewt-ud-dev.conllu", 1_805_545, "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6", None),
             File("en_ewt-ud-test.conllu", 1_804_515, "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd", None),
         ),

@@ -22,15 +22,7 @@ from firth.text import cache, sealed
 
 Line = list[tuple[str, str]]  # tokens and their tags
 
-NAMES = (
-    "argument",
-    "attribute",
-    "call",
-    "class",
-    "function",
-    "keyword",
-    "name",
-)  # the tags of tokens spelled like names
+NAMES = ("argument", "attribute", "call", "class", "function", "keyword", "name")  # the tags of tokens spelled like names
 _SKIPPED = {"test", "tests", "idle_test", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
 _PASSED_OVER = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER}
 _MOST = 40  # tokens of a line; longer ones are tables of data

@@ -47,12 +47,7 @@ class ConllColumns:
         return dataclasses.replace(self, explicit=False)
 
     def sentences(
-        self,
-        path: Path,
-        tick: Tick = lambda done: None,
-        *,
-        words_only: bool = False,
-        blank: Callable[[str], None] | None = None,
+        self, path: Path, tick: Tick = lambda done: None, *, words_only: bool = False, blank: Callable[[str], None] | None = None
     ) -> Iterator[Sentence]:
         """The sentences of a file, none of them empty. An empty line ends a sentence, and so does -DOCSTART- in CoNLL. In
         CoNLL-U, comments, multiword tokens (1-2) and empty nodes (1.1) are skipped. `blank` is called with the place of each word

@@ -54,10 +54,4 @@ def _settled(scores: dict[str, float]) -> dict[str, float]:
     }
 
 
-UNIGRAM = TokenizerKind(
-    "unigram",
-    ("Unigram", "Sequence", None),
-    "in the next token",
-    build,
-    codec,
-)
+UNIGRAM = TokenizerKind("unigram", ("Unigram", "Sequence", None), "in the next token", build, codec)
