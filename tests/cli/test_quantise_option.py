@@ -81,7 +81,7 @@ def test_gradients_and_unknown_kinds_are_refused(firth: Firth, transformer_run: 
     model = load(transformer_run, "cpu", kind=LanguageModelRun, quantise="int8")
     with pytest.raises(ConfigError, match="flow needs gradients"):
         model.flow("the list")
-    with pytest.raises(ConfigError, match="already is"):
+    with pytest.raises(ConfigError, match="is quantised already"):
         model.quantise("int8")
     for verb in (("generate", transformer_run, "x"), ("evaluate", transformer_run)):
         answer = firth(*verb, "--quantise", "int2")
