@@ -8,7 +8,7 @@ Letters: L layers, n tokens, d dimension.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError
 from firth.inspection.dynamics_matrices import Matrix
+from firth.progress import Progress, silent
 
 Array = NDArray[np.float64]
 PresetName = Literal["lecture", "low-rank", "clusters"]
@@ -121,19 +122,26 @@ def _tokens(name: PresetName, n: int, d: int, seed: int) -> Array:
     return random.normal(0, (2 * d**0.5) ** -0.5, (n, d))
 
 
-def evolve(system: System, depth: int) -> Path:
+def evolve(system: System, depth: int, progress: Progress = silent) -> Path:
     """The points before and after each of `depth` layers."""
     if depth < 1:
         raise ConfigError(f"depth is {depth}; expected at least 1")
     points = [system.v_nd]
-    for _ in range(depth):
-        points.append(system.shrink * layer(points[-1], system.P_dd, system.Q_dd))
-        if not np.isfinite(points[-1]).all():
-            raise ConfigError(
-                f"the points grow without bound: they overflow after {len(points) - 1} layers. Use fewer layers or a smaller P"
-            )
-    v_Lnd = np.stack(points)
-    return Path(v_Lnd, curves(v_Lnd, system.Q_dd))
+
+    def moved() -> Iterator[Array]:
+        """The points of each layer, once those of the next are known to be finite."""
+        for number in range(depth):
+            progress(f"layer {number} of {depth}", number, depth)
+            points.append(system.shrink * layer(points[-1], system.P_dd, system.Q_dd))
+            if not np.isfinite(points[-1]).all():
+                raise ConfigError(
+                    f"the points grow without bound: they overflow after {number + 1} layers. Use fewer layers or a smaller P"
+                )
+            yield points[-2]
+        yield points[-1]
+
+    of = curves(moved(), system.Q_dd)
+    return Path(np.stack(points), of)
 
 
 def layer(v_nd: Array, P_dd: Array, Q_dd: Array) -> Array:
@@ -153,14 +161,16 @@ def attention(v_nd: Array, Q_dd: Array) -> Array:
 def curves(v_Lnd: Any, Q_dd: Array | None = None) -> Curves:
     """The statistics of any points, one set per layer; also for a trained model, whose width may differ between layers. With a
     `Q_dd`, also the rank of the attention weights that it gives these points."""
-    sets = [np.asarray(v_nd, np.float64) for v_nd in v_Lnd]
-    distances = [_distances(v_nd) for v_nd in sets]
-    return Curves(
-        tuple(effective_rank(v_nd) for v_nd in sets),
-        tuple(float(D_nn.sum() / max(1, len(D_nn) * (len(D_nn) - 1))) for D_nn in distances),
-        tuple(_clusters(D_nn, float(np.linalg.norm(v_nd, axis=1).max())) for D_nn, v_nd in zip(distances, sets, strict=True)),
-        () if Q_dd is None else tuple(effective_rank(attention(v_nd, Q_dd)) for v_nd in sets),
-    )
+    each = [_statistics(np.asarray(v_nd, np.float64), Q_dd) for v_nd in v_Lnd]
+    ranks, means, clusters, ranks_of_weights = zip(*each, strict=True)
+    return Curves(ranks, means, clusters, () if Q_dd is None else ranks_of_weights)
+
+
+def _statistics(v_nd: Array, Q_dd: Array | None) -> tuple[float, float, int, float]:
+    D_nn = _distances(v_nd)
+    mean = float(D_nn.sum() / max(1, len(D_nn) * (len(D_nn) - 1)))
+    clusters = _clusters(D_nn, float(np.linalg.norm(v_nd, axis=1).max()))
+    return effective_rank(v_nd), mean, clusters, 0.0 if Q_dd is None else effective_rank(attention(v_nd, Q_dd))
 
 
 def effective_rank(v_nd: Array) -> float:

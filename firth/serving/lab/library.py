@@ -149,6 +149,14 @@ class RunLibrary:
             entry.run, entry.stamp = load(path), stamp
         return entry.run
 
+    def program(self, run: str, *lines: str, imports: Sequence[str] = ()) -> str:
+        """A Python program that loads a run as `model`; the lines come after that."""
+        return "\n".join(("import firth", *imports, "", f"model = firth.load({str(self.path(run))!r})", *lines, ""))
+
+    def vectors_program(self, name: str, *lines: str, imports: Sequence[str] = ()) -> str:
+        """The same with word vectors as `vectors`."""
+        return "\n".join(("import firth", *imports, "", f"vectors = firth.vectors.load({str(self.vectors[name])!r})", *lines, ""))
+
     def word_vectors(self, name: str) -> WordVectors:
         """The vectors of a file. They are never changed, so any number of requests can share them."""
         from firth.vectors import load

@@ -72,6 +72,11 @@ def named(names: Iterable[str]) -> tuple[Choice, ...]:
     return tuple(Choice(name, name) for name in names)
 
 
+def report_share(progress: Progress, before: int, several: int, name: str, what: str, done: int, total: int) -> None:
+    """The progress of one of several runs as a share of them all."""
+    progress(f"{name}: {what}", before * max(total, 1) + done, several * max(total, 1))
+
+
 def _no_choices(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
     return {}
 

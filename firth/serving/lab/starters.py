@@ -83,6 +83,11 @@ class VectorsStarter:
 
 Starter = RunStarter | VectorsStarter
 
+
+def _settings(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 DATES = RunStarter(
     "dates",
     "a translator of dates",
@@ -106,45 +111,21 @@ TAGGER = RunStarter(
     "tags",
     "a tagger of Python code",
     "ewt-pos-bilstm",
-    (
-        "data.name=python-source",
-        "data.tag_column=2",
-        "tokenizer.lower=false",
-        "model.width=64",
-        "model.embedding.width=64",
-        "model.characters=16",
-        "model.dropout=0.2",
-        "objective.unknown=0",
-        "training.steps=300",
-        "training.batch=32",
-        "training.rate=0.01",
-        "training.warmup=0",
-        "training.average=0",
-        "training.log_every=5",
-        "training.evaluate_every=0",
+    _settings(
+        "data.name=python-source data.tag_column=2 tokenizer.lower=false model.width=64 model.embedding.width=64 "
+        "model.characters=16 model.dropout=0.2 objective.unknown=0 training.steps=300 training.batch=32 "
+        "training.rate=0.01 training.warmup=0 training.average=0 training.log_every=5 training.evaluate_every=0"
     ),
 )
 CHAT = RunStarter(
     "chat",
     "a chat model for dates",
     "chat-decoder",
-    (
-        'data.skills=["dates"]',
-        "data.count=8000",
-        "tokenizer.vocab=400",
-        "model.width=64",
-        "model.depth=2",
-        "model.attention.heads=4",
-        "model.dropout=0",
-        "training.steps=700",
-        "training.batch=32",
-        "training.context=96",
-        "training.rate=0.005",
-        "training.warmup=20",
-        "training.average=0",
-        "training.dtype=float32",
-        "training.log_every=10",
-        "training.evaluate_every=0",
+    _settings(
+        'data.skills=["dates"] data.count=8000 tokenizer.vocab=400 model.width=64 model.depth=2 '
+        "model.attention.heads=4 model.dropout=0 training.steps=700 training.batch=32 training.context=96 "
+        "training.rate=0.005 training.warmup=20 training.average=0 training.dtype=float32 training.log_every=10 "
+        "training.evaluate_every=0"
     ),
 )
 QUESTIONS = RunStarter(
@@ -154,19 +135,10 @@ CAPTIONER = RunStarter(
     "captions",
     "a captioner of single shapes",
     "scenes-lstm",
-    (
-        'data.kinds=["one"]',
-        "data.size=32",
-        "model.channels=[12, 24, 48]",
-        "model.width=64",
-        "model.embedding.width=32",
-        "training.steps=1000",
-        "training.context=6",
-        "training.rate=0.004",
-        "training.warmup=50",
-        "training.log_every=10",
-        "training.evaluate_every=0",
-        "decoding.tokens=6",
+    _settings(
+        'data.kinds=["one"] data.size=32 model.channels=[12,24,48] model.width=64 model.embedding.width=32 '
+        "training.steps=1000 training.context=6 training.rate=0.004 training.warmup=50 training.log_every=10 "
+        "training.evaluate_every=0 decoding.tokens=6"
     ),
 )
 STARTERS: Mapping[str, Starter] = {one.name: one for one in (DATES, GPT, CLASSIFIER, WORDS, TAGGER, CHAT, QUESTIONS, CAPTIONER)}

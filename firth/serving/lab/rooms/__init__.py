@@ -33,24 +33,8 @@ from firth.serving.lab.rooms import (
 from firth.tasks.ability import ABILITIES, Ability
 
 _IN_ORDER = (
-    walk,
-    build,
-    words,
-    search,
-    generate,
-    chat,
-    inspect,
-    attention,
-    translate,
-    classify,
-    tag,
-    answer,
-    caption,
-    playground,
-    dynamics,
-    compare,
-    describe,
-    training,
+    *(walk, build, words, search, generate, chat, inspect, attention, translate),
+    *(classify, tag, answer, caption, playground, dynamics, compare, describe, training),
 )
 ROOMS: Ideas[Room] = Ideas("room", Room, (module.ROOM for module in _IN_ORDER))
 
@@ -71,10 +55,7 @@ def _room_of(ability: Ability) -> Room:
         with library.using(run, progress) as model:
             progress("computing", 0, 1)
             answers = getattr(model.expect(ability), ability.method)(texts)
-        python = (
-            f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-            f"for one in model.{ability.method}({texts!r}):\n    print(one)\n"
-        )
+        python = library.program(run, f"for one in model.{ability.method}({texts!r}):", "    print(one)")
         rows = [(text, str(one)) for text, one in zip(texts, answers, strict=True)]
         return ViewResult({}, python, table=Table((ability.input, ability.output), rows))
 

@@ -20,10 +20,8 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     with library.using(run, progress) as model:
         progress("reading", 0, 1)
         answer = model.expect(ANSWER).answer(question, context)
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"answer = model.answer({question!r}, {context!r})\nprint(answer.text, answer.probability, answer.start)\n"
-    )
+    call = f"answer = model.answer({question!r}, {context!r})"
+    python = library.program(run, call, "print(answer.text, answer.probability, answer.start)")
     end = answer.start + len(answer.text)
     facts = {
         "answer": answer.text,

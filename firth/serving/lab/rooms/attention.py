@@ -107,12 +107,9 @@ def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls
     given = [repr(inputs.text)]
     given += [f"{key}={value!r}" for key, value in (("target", inputs.target), ("context", inputs.context)) if value is not None]
     given += [f"part={seen.part!r}"] if len(seen.parts) > 1 else []
-    lines = [f'    "{figure}": {call.python()},\n' for figure, call in calls.items()]
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(name))!r})\n"
-        f"seen = model.attention({', '.join(given)}){'.merged()' if seen.words else ''}\n"
-        f"figures = {{\n{''.join(lines)}}}\n"
-    )
+    lines = [f'    "{figure}": {call.python()},' for figure, call in calls.items()]
+    attention = f"seen = model.attention({', '.join(given)}){'.merged()' if seen.words else ''}"
+    python = library.program(name, attention, "figures = {", *lines, "}")
     return ViewResult(figures, python, _facts(seen), headings=_HEADINGS)
 
 

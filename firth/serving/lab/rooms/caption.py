@@ -35,16 +35,14 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         (candidates,) = captioner.captions([image_HWC], model.decoding({"beam": beam}))
         progress("computing attention", 1, 2)
         seen = captioner.overlay(image_HWC, candidates[0].text) if candidates[0].text else None
-    python = (
-        "import firth\nfrom firth.text.config import CaptionsConfig\nfrom firth.text.data.captions import some_images\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n"
-        f"data = CaptionsConfig(name={shown.name!r}, size={shown.size!r}, kinds={shown.kinds!r})\n"
-        f"images, _ = some_images(data, {part!r}, {number})\nimage = images[-1]\n"
-        f'(captions,) = model.captions([image], model.decoding({{"beam": {beam}}}))\n'
-        "for one in captions:\n    print(one.score, one.text)\n"
-    )
-    if seen is not None:
-        python += "figure = model.overlay(image, captions[0].text).figure()\nfigure.plot\n"
+    lines = [
+        f"data = CaptionsConfig(name={shown.name!r}, size={shown.size!r}, kinds={shown.kinds!r})",
+        f"images, _ = some_images(data, {part!r}, {number})\nimage = images[-1]",
+        f'(captions,) = model.captions([image], model.decoding({{"beam": {beam}}}))',
+        "for one in captions:\n    print(one.score, one.text)",
+        *([] if seen is None else ["figure = model.overlay(image, captions[0].text).figure()", "figure.plot"]),
+    ]
+    imports = ["from firth.text.config import CaptionsConfig", "from firth.text.data.captions import some_images"]
     rows = [(f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}") for n, one in enumerate(candidates, start=1)]
     facts = {
         "image": "data:image/png;base64," + base64.b64encode(png(image_HWC)).decode(),
@@ -53,7 +51,8 @@ def captions(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     }
     figures = {} if seen is None else {"overlay": seen.figure()}
     headings = {"overlay": "Where each word attends"}
-    return ViewResult(figures, python, facts, Table(("rank", "caption", "score", "log p"), rows), headings)
+    table = Table(("rank", "caption", "score", "log p"), rows)
+    return ViewResult(figures, library.program(run, *lines, imports=imports), facts, table, headings)
 
 
 def _shown(data: CaptionsConfig) -> CaptionsConfig:

@@ -34,10 +34,7 @@ def reply(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
             progress("".join(pieces), len(pieces), config.tokens)
     told = [{"role": one.role, "content": one.content} for one in messages]
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items() if value is not None)
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\nmessages = {told!r}\n"
-        f"print(model.chat(messages, {settings}))\n"
-    )
+    python = library.program(run, f"messages = {told!r}", f"print(model.chat(messages, {settings}))")
     return ViewResult({}, python, {"answer": "".join(pieces)})
 
 

@@ -26,11 +26,9 @@ def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     rows = sorted(classification.probabilities.items(), key=lambda one: -one[1])
     figure = ranking(rows, "probability")
     figure.plot.update_xaxes(range=[0, 1])
-    python = (
-        "import firth\nfrom firth.figures.ranking import ranking\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n(predicted,) = model.classify([{text!r}])\n"
-        "figure = ranking(sorted(predicted.probabilities.items(), key=lambda one: -one[1]), 'probability')\nfigure.plot\n"
-    )
+    drawn = "figure = ranking(sorted(predicted.probabilities.items(), key=lambda one: -one[1]), 'probability')"
+    lines = (f"(predicted,) = model.classify([{text!r}])", drawn, "figure.plot")
+    python = library.program(run, *lines, imports=["from firth.figures.ranking import ranking"])
     return ViewResult({"classes": figure}, python, {"label": classification.label, "probability": classification.probability})
 
 

@@ -17,7 +17,7 @@ from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room, named
+from firth.serving.lab.room import Choice, Example, Room, named, report_share
 from firth.tasks.ability import LEARN_IN_CONTEXT, TRANSLATE, Ability
 
 MOST_RUNS = len(COLOURS)
@@ -109,14 +109,9 @@ def _evaluated(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each run's name with the result of its `evaluate`."""
     for n, name in enumerate(names):
-        within = partial(_report, progress, n, len(names), name)
+        within = partial(report_share, progress, n, len(names), name)
         with library.using(name, progress) as run:
             yield name, run.evaluate(None, within, **settings)
-
-
-def _report(progress: Progress, before: int, runs: int, name: str, what: str, done: int, total: int) -> None:
-    """The progress of one of several runs as a share of them all."""
-    progress(f"{name}: {what}", before * max(total, 1) + done, runs * max(total, 1))
 
 
 def _paths(names: Sequence[str], library: RunLibrary) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
 from firth.figures.figure import Figure
 from firth.inspection.contextual_vectors import depth as depth_of
-from firth.inspection.dynamics import PRESETS, Curves, Path, PresetName, System, curves, evolve, preset
+from firth.inspection.dynamics import PRESETS, PresetName, System, curves, evolve, preset
 from firth.inspection.dynamics_matrices import KINDS, Matrix, MatrixKind, parsed
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Example, Room
+from firth.serving.lab.room import Choice, Example, Room, report_share
 from firth.tasks.ability import EMBED
 
 NAMES: tuple[PresetName, ...] = tuple(sorted(PRESETS, key=lambda name: name != "clusters"))  # first the one that moves most
@@ -31,7 +31,6 @@ _MATRICES = {
     "spectrum": "chosen eigenvalues: U diag(λ) Uᵀ",
 }
 _NEEDS: Mapping[str, str] = {"low-rank": "rank", "spectrum": "eigenvalues"}  # the control that a matrix has besides its factor
-_AT_ONCE = 20  # layers between two calls of progress
 MOST_TOKENS = 1024  # the distances between all pairs are computed
 
 
@@ -49,10 +48,11 @@ def trajectory(request: ViewRequest, library: RunLibrary, progress: Progress) ->
     systems: dict[PresetName, System] = {name: preset(name, n=n, d=d, p=p, q=q, P=P, Q=Q, seed=seed)}
     if request.flag("beside", True):
         systems |= {other: preset(other, seed=seed) for other in NAMES if other != name}
-    paths = {
-        one: _evolved(moving, depth, _Report(progress, one, number * depth, len(systems) * depth))
-        for number, (one, moving) in enumerate(systems.items())
-    }
+    with np.errstate(all="ignore"):
+        paths = {
+            one: evolve(moving, depth, partial(report_share, progress, n, len(systems), one))
+            for n, (one, moving) in enumerate(systems.items())
+        }
     figures: dict[str, Figure] = {one: points(of.v_Lnd) for one, of in paths.items()}
     figures["curves"] = over_depth({one: of.curves for one, of in paths.items()})
     settings = f"n={n}, d={d}, p={p}, q={q}, P=parsed({str(P)!r}), Q=parsed({str(Q)!r}), seed={seed}"
@@ -86,40 +86,6 @@ def _usual(name: PresetName) -> dict[str, object]:
     for letter, matrix in (("P", usual.P), ("Q", usual.Q)):
         settings |= {letter: matrix.kind, f"{letter}_rank": matrix.rank, f"{letter}_eigenvalues": _spectrum(matrix)}
     return settings
-
-
-class _Report(NamedTuple):
-    """Reports the layers of one system as a share of the layers of all systems."""
-
-    progress: Progress
-    name: str
-    before: int
-    total: int
-
-    def __call__(self, layer: int, depth: int) -> None:
-        self.progress(f"{self.name}: layer {layer} of {depth}", self.before + layer, self.total)
-
-
-def _evolved(system: System, depth: int, report: _Report) -> Path:
-    """`evolve`, a few layers at a time; the numbers are the same to the last bit."""
-    sets, of = [system.v_nd[None]], [curves(system.v_nd[None], system.Q_dd)]
-    with np.errstate(all="ignore"):
-        for done in range(0, depth, _AT_ONCE):
-            report(done, depth)
-            here = dataclasses.replace(system, v_nd=sets[-1][-1])
-            try:
-                piece = evolve(here, min(_AT_ONCE, depth - done))
-            except ConfigError:
-                evolve(system, depth)  # its error names the layer, counted from the first
-                raise
-            sets.append(piece.v_Lnd[1:])
-            of.append(Curves(*(values[1:] for values in _columns(piece.curves))))
-    joined = Curves(*(tuple(value for part in parts for value in part) for parts in zip(*map(_columns, of), strict=True)))
-    return Path(np.concatenate(sets), joined)
-
-
-def _columns(of: Curves) -> tuple[tuple[Any, ...], ...]:
-    return of.effective_rank, of.mean_distance, of.clusters, of.attention_rank
 
 
 def _python(name: str, settings: str, depth: int, others: list[str], seed: int) -> str:

@@ -41,11 +41,8 @@ def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progres
         progress("computing", 0, 1)
         step = next_token(model, prompt, written, _config(request, model), top)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(request)}, top={top})"
-    python = (
-        "import firth\nfrom firth.tasks.abilities.stepwise_generation import next_token\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n"
-        f"step = {call}\nprint(step.text)\nfigure = step.figure()\nfigure.plot\n"
-    )
+    lines = (f"step = {call}", "print(step.text)", "figure = step.figure()", "figure.plot")
+    python = library.program(run, *lines, imports=["from firth.tasks.abilities.stepwise_generation import next_token"])
     return ViewResult({"next": step.figure()}, python, _facts(step), headings={"next": "The next token"})
 
 
@@ -60,11 +57,8 @@ def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) 
         for id in write(model, prompt, written, _config(request, model, tokens=more)):
             ids.append(id)
             progress(spelled(model, before, ids), len(ids), more)
-    python = (
-        "import firth\nfrom firth.tasks.abilities.stepwise_generation import write\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n"
-        f"ids = list(write(model, {prompt!r}, {written!r}, {_settings(request, tokens=more)}))\n"
-    )
+    call = f"ids = list(write(model, {prompt!r}, {written!r}, {_settings(request, tokens=more)}))"
+    python = library.program(run, call, imports=["from firth.tasks.abilities.stepwise_generation import write"])
     return ViewResult({}, python, {"ids": ids})
 
 
@@ -81,12 +75,9 @@ def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
         level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
         gates = list(states.levels[level].gates())
         figure = states.figure(level, gate, units)
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\nstates = model.states({text!r})\n"
-        f"figure = states.figure({level}, {gate!r}, {units})\nfigure.plot\n"
-    )
+    lines = (f"states = model.states({text!r})", f"figure = states.figure({level}, {gate!r}, {units})", "figure.plot")
     facts = state_choices(names, gates) | {"level": level, "gate": gate}
-    return ViewResult({"state": figure}, python, facts)
+    return ViewResult({"state": figure}, library.program(run, *lines), facts)
 
 
 def _written(request: ViewRequest) -> list[int]:

@@ -23,12 +23,9 @@ def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
         predictions = model.predictions(text, top=top)
-    python = (
-        _opened(library, run)
-        + f"predictions = model.predictions({text!r}, top={top})\nfigure = predictions.figure()\nfigure.plot\n"
-    )
+    lines = (f"predictions = model.predictions({text!r}, top={top})", "figure = predictions.figure()", "figure.plot")
     facts = {"tokens": len(predictions.tokens), "perplexity": predictions.perplexity, "next": predictions.next}
-    return ViewResult({"predictions": predictions.figure()}, python, facts)
+    return ViewResult({"predictions": predictions.figure()}, library.program(run, *lines), facts)
 
 
 def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -42,10 +39,9 @@ def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
     level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
     gates = list(states.levels[level].gates())
     gate = gate if gate in gates else STATE  # a gate of the run chosen before
-    lines = f"states = model.states({text!r})\nfigure = states.figure({level}, {gate!r}, {units})\nfigure.plot\n"
-    python = _opened(library, run) + lines
+    lines = (f"states = model.states({text!r})", f"figure = states.figure({level}, {gate!r}, {units})", "figure.plot")
     facts = state_choices(names, gates) | {"level": level, "gate": gate}
-    return ViewResult({"states": states.figure(level, gate, units)}, python, facts)
+    return ViewResult({"states": states.figure(level, gate, units)}, library.program(run, *lines), facts)
 
 
 def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -59,12 +55,12 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     if clip:
         figures["clipped"] = flow.clipped(clip).figure()
         lines.append(f'figures["clipped"] = flow.clipped({clip!r}).figure()')
-    python = _opened(library, run) + "\n".join([*lines, ""])
     headings = {
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
     }
-    return ViewResult(figures, python, {"gradient": flow.gradient, "clip": clip or None}, headings=headings)
+    facts = {"gradient": flow.gradient, "clip": clip or None}
+    return ViewResult(figures, library.program(run, *lines), facts, headings=headings)
 
 
 def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -78,14 +74,9 @@ def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
         occurrences = model.senses(word, sentences)
-    python = _opened(library, run) + (
-        f"senses = model.senses({word!r}, {sentences!r})\nprint(senses.text())\nfigure = senses.figure()\nfigure.plot\n"
-    )
+    call = f"senses = model.senses({word!r}, {sentences!r})"
+    python = library.program(run, call, "print(senses.text())", "figure = senses.figure()", "figure.plot")
     return ViewResult({"senses": occurrences.figure()}, python, {"depth": len(occurrences.layers) - 1})
-
-
-def _opened(library: RunLibrary, run: str) -> str:
-    return f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
 
 
 VIEWS = (

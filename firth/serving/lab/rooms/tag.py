@@ -24,10 +24,8 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     with library.using(run, progress) as model:
         progress("tagging", 0, 1)
         tagged = model.expect(TAG).tag(sentences)
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"for one in model.tag({sentences!r}):\n    print(list(zip(one.words, one.tags, one.probabilities)))\n"
-    )
+    shown = "    print(list(zip(one.words, one.tags, one.probabilities)))"
+    python = library.program(run, f"for one in model.tag({sentences!r}):", shown)
     words = [list(zip(one.words, one.tags, one.probabilities, strict=True)) for one in tagged]
     facts = [[{"word": word, "tag": tag, "probability": p} for word, tag, p in one] for one in words]
     rows = [(f"{n}", word, tag, f"{p:.4f}") for n, one in enumerate(words, start=1) for word, tag, p in one]

@@ -32,11 +32,8 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
         _refuse_long(model, text)
         progress("translating", 0, 1)
         (candidates,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"(translations,) = model.translations([{text!r}], model.decoding({given!r}))\n"
-        "for one in translations:\n    print(one.score, one.log_probability, one.text)\n"
-    )
+    call = f"(translations,) = model.translations([{text!r}], model.decoding({given!r}))"
+    python = library.program(run, call, "for one in translations:", "    print(one.score, one.log_probability, one.text)")
     rows = [
         (f"{n}", one.text, f"{one.score:.4f}", f"{one.log_probability:.4f}", "yes" if one.finished else "no, cut off")
         for n, one in enumerate(candidates, start=1)
@@ -55,11 +52,8 @@ def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
         _refuse_long(model, text)
         progress("searching", 0, 1)
         tree = model.expect(TRANSLATE).translator.beam_tree(text, model.decoding(given))
-    python = (
-        f"import firth\n\nmodel = firth.load({str(library.path(run))!r})\n"
-        f"tree = model.beam_tree({text!r}, beam={given['beam']!r}, penalty={given['penalty']!r})\n"
-        "print(tree.text())\nfigure = tree.figure()\nfigure.plot\n"
-    )
+    call = f"tree = model.beam_tree({text!r}, beam={given['beam']!r}, penalty={given['penalty']!r})"
+    python = library.program(run, call, "print(tree.text())", "figure = tree.figure()", "figure.plot")
     facts = {"nodes": [asdict(node) for node in tree.nodes], "results": [asdict(one) for one in tree.results]}
     return ViewResult({}, python, facts, beam_table(tree.nodes, tree.results))
 
@@ -76,13 +70,12 @@ def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
     name = name or next(iter(alignment.weights))
     if name not in alignment.weights:
         raise ConfigError(f'this run has no alignment "{name}".{did_you_mean(name, alignment.weights)}')
-    python = (
-        "from dataclasses import replace\n\nimport firth\n\n"
-        f"model = firth.load({str(library.path(run))!r})\n"
-        f"aligned = model.align({text!r}, {target!r})\n"
-        f"figure = replace(aligned, weights={{{name!r}: aligned.weights[{name!r}]}}).figure()\n"
-        "figure.plot\n"
+    lines = (
+        f"aligned = model.align({text!r}, {target!r})",
+        f"figure = replace(aligned, weights={{{name!r}: aligned.weights[{name!r}]}}).figure()",
+        "figure.plot",
     )
+    python = library.program(run, *lines, imports=["from dataclasses import replace"])
     figure = replace(alignment, weights={name: alignment.weights[name]}).figure()
     return ViewResult({"alignment": figure}, python, {"maps": [one.json() for one in named(alignment.weights)], "map": name})
 

@@ -159,11 +159,8 @@ def _ends(run: LoadedRun) -> tuple[int, ...]:
 def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
     given = _ids(request.text("ids", ""))
     ids = "" if given is None else f", {list(given)!r}"
-    return (
-        "import firth\nfrom firth.tasks.abilities.walk_inputs import walk_text\n\n"
-        f"model = firth.load({str(library.path(request.text('run')))!r})\n"
-        f"walk = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}\n"
-    )
+    walk = f"walk = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}"
+    return library.program(request.text("run"), walk, imports=["from firth.tasks.abilities.walk_inputs import walk_text"])
 
 
 ROOM = Room(

@@ -26,6 +26,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 PROJECTIONS: tuple[Projection, ...] = get_args(Projection)
 DIMENSIONS = ("2", "3")
 MOST_WORDS = 2000  # on a map
+_RANKING = "from firth.figures.ranking import ranking"  # in the programs
 _METHODS = {"add": "3CosAdd", "mul": "3CosMul"}
 _SIDE = 60  # characters of a concordance line on each side of the word
 _ROYAL = ("king", "man", "woman", "queen")  # king − man + woman
@@ -44,13 +45,8 @@ def nearest(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     vectors = library.word_vectors(name)
     word = _one(request.text("word", "") or _starting_words(vectors.words, 1)[0])
     neighbors = vectors.most_similar(word, topn=top)
-    python = (
-        "import firth\n"
-        "from firth.figures.ranking import ranking\n\n"
-        f"vectors = firth.vectors.load({_path(library, name)!r})\n"
-        f'figure = ranking(vectors.most_similar({word!r}, topn={top}), "cosine")\n'
-        "figure.plot\n"
-    )
+    drawn = f'figure = ranking(vectors.most_similar({word!r}, topn={top}), "cosine")'
+    python = library.vectors_program(name, drawn, "figure.plot", imports=[_RANKING])
     return ViewResult(
         {"neighbours": ranking(neighbors, "cosine")}, python, {"word": word}, headings={"neighbours": f"Nearest to {word}"}
     )
@@ -65,14 +61,9 @@ def analogy(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
     plus, minus = expression(given, vectors)
     measure = "cosine" if method == "add" else _METHODS[method]
     neighbors = vectors.most_similar(plus, minus, top, method)
-    python = (
-        "import firth\n"
-        "from firth.figures.ranking import ranking\n\n"
-        f"vectors = firth.vectors.load({_path(library, name)!r})\n"
-        f"nearest = vectors.most_similar({plus!r}, {minus!r}, topn={top}, method={method!r})\n"
-        f"figure = ranking(nearest, {measure!r})\n"
-        "figure.plot\n"
-    )
+    call = f"nearest = vectors.most_similar({plus!r}, {minus!r}, topn={top}, method={method!r})"
+    lines = (call, f"figure = ranking(nearest, {measure!r})", "figure.plot")
+    python = library.vectors_program(name, *lines, imports=[_RANKING])
     facts = {"sum": given, "plus": plus, "minus": minus, "first": neighbors[0][0] if neighbors else None}
     return ViewResult({"analogy": ranking(neighbors, measure)}, python, facts)
 
@@ -85,13 +76,12 @@ def similarity(request: ViewRequest, library: RunLibrary, progress: Progress) ->
     if not 2 <= len(words) <= 30:
         raise ConfigError(f"there are {len(words)} different words to compare; expected 2 to 30")
     rows = [(a, *(f"{vectors.similarity(a, b):.4f}" for b in words)) for a in words]
-    python = (
-        "import firth\n\n"
-        f"vectors = firth.vectors.load({_path(library, name)!r})\n"
-        f"words = {words!r}\n"
-        "rows = [(a, *(f'{vectors.similarity(a, b):.4f}' for b in words)) for a in words]\n"
-        'for row in [("cosine", *words), *rows]:\n'
-        '    print(*row, sep="\\t")\n'
+    python = library.vectors_program(
+        name,
+        f"words = {words!r}",
+        "rows = [(a, *(f'{vectors.similarity(a, b):.4f}' for b in words)) for a in words]",
+        'for row in [("cosine", *words), *rows]:',
+        '    print(*row, sep="\\t")',
     )
     return ViewResult({}, python, {"words": words}, Table(("cosine", *words), rows))
 
@@ -109,14 +99,12 @@ def map_(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     drawn = word_map(vectors, chosen or list(vectors.words[:top]), projection, dimensions)
     axes = [f"PC {n + 1} ({share:.1%} of the variance)" for n, share in enumerate(drawn.explained)]
     axes = axes or [f"t-SNE {n + 1}" for n in range(dimensions)]
-    python = (
-        "import firth\n"
-        "from firth.figures.word_map import embedding_map\n"
-        "from firth.vectors.map import word_map\n\n"
-        f"vectors = firth.vectors.load({_path(library, name)!r})\n"
-        f"drawn = word_map(vectors, {repr(chosen) if chosen else f'list(vectors.words[:{top}])'}, {projection!r}, {dimensions})\n"
-        f"figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), {axes!r})\n"
-        "figure.plot\n"
+    python = library.vectors_program(
+        name,
+        f"drawn = word_map(vectors, {repr(chosen) if chosen else f'list(vectors.words[:{top}])'}, {projection!r}, {dimensions})",
+        f"figure = embedding_map(drawn.words, drawn.point_Nk.tolist(), {axes!r})",
+        "figure.plot",
+        imports=["from firth.figures.word_map import embedding_map", "from firth.vectors.map import word_map"],
     )
     facts = {"neighbours": nearest_on_map(vectors, drawn.words)}
     return ViewResult({"map": embedding_map(drawn.words, drawn.point_Nk.tolist(), axes)}, python, facts)
@@ -211,10 +199,6 @@ def _one(word: str) -> str:
     if len(pieces) != 1:
         raise ConfigError(f'"{word[:60]}" is not a single word; enter one word')
     return pieces[0]
-
-
-def _path(library: RunLibrary, name: str) -> str:
-    return str(library.vectors[name])
 
 
 VIEWS = (
