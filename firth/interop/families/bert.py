@@ -6,6 +6,7 @@ RoBERTa, ELECTRA and DeBERTa have the same names with another prefix; `layers` m
 from __future__ import annotations
 
 from firth.interop.families.encoders import EncoderBody, Head, encoder_families, labelling_heads
+from firth.interop.families.family import SIZES
 from firth.interop.files.config_map import (
     Entry,
     always,
@@ -45,9 +46,7 @@ POST_NORM = (
 def shape(eps: float = 1e-12) -> tuple[Entry, ...]:
     """The settings that BERT's relatives share; `eps` is that of the norms if config.json has none."""
     return (
-        size("width", "hidden_size"),
-        size("depth", "num_hidden_layers"),
-        size("attention.heads", "num_attention_heads"),
+        *SIZES,
         size("feedforward.hidden", "intermediate_size"),
         number("norm.eps", "layer_norm_eps", eps),
         *POST_NORM,

@@ -39,7 +39,6 @@ BLOOM = Family(
     title="BLOOM",
     model_type="bloom",
     architecture="BloomForCausalLM",
-    objective="next-token",
     weights=WEIGHTS,
     config=(
         expected("apply_residual_connection_post_layernorm", False),

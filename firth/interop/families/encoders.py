@@ -26,7 +26,20 @@ AUTO = {
     "electra": "AutoModelForPreTraining",
 }
 _OF_PREDICTIONS = frozenset({"transform_bias", "transform_activation", "tied", "output_bias"})  # of a masked language model
-_POOLS = ("mean", "first", "last", "max")  # of `sentence-transformers`
+# Settings that mean nothing to a head, by its objective, whatever their value.
+_FREE: Mapping[str, frozenset[str]] = {
+    "classification": _OF_PREDICTIONS,
+    "embedding": _OF_PREDICTIONS | {"transform", "pooler"},
+    "masked": frozenset({"transform", "pool", "pooler", "tied"}),
+    "electra": _OF_PREDICTIONS | {"transform", "pool", "pooler"},
+    "tagging": _OF_PREDICTIONS | {"pool", "pooler"},
+    "answer": _OF_PREDICTIONS | {"pool", "pooler"},
+}
+# Those of which it knows some values; `sentence-transformers` has these pools.
+_LIMITED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "embedding": {"pool": ("mean", "first", "last", "max")},
+    "masked": {"output_bias": (None, True)},
+}
 
 
 @dataclass(frozen=True)
@@ -106,31 +119,6 @@ def _family(body: EncoderBody, head: Head, heads: tuple[Head, ...]) -> Family:
     return family
 
 
-def _free(head: Head) -> frozenset[str]:
-    """Settings that mean nothing to this head, whatever their value."""
-    match head.objective:
-        case "classification":
-            return _OF_PREDICTIONS
-        case "embedding":
-            return _OF_PREDICTIONS | {"transform", "pooler"}
-        case "masked":
-            return frozenset({"transform", "pool", "pooler", "tied"})
-        case "electra":
-            return _OF_PREDICTIONS | {"transform", "pool", "pooler"}
-        case _:
-            return _OF_PREDICTIONS | {"pool", "pooler"}
-
-
-def _limited(head: Head) -> Mapping[str, tuple[Any, ...]]:
-    match head.objective:
-        case "embedding":
-            return {"pool": _POOLS}
-        case "masked":
-            return {"output_bias": (None, True)}
-        case _:
-            return {}
-
-
 def _entry(head: Head) -> Entry:
     """The settings that this head needs, or that mean nothing to it."""
 
@@ -143,5 +131,5 @@ def _entry(head: Head) -> Entry:
         return head.settings
 
     only = {name: (value,) for name, value in head.settings.items()}
-    free = _free(head) - head.settings.keys() - head.limited.keys()
-    return Entry(read, free=free, limited={**only, **_limited(head), **head.limited})
+    free = _FREE[head.objective] - head.settings.keys() - head.limited.keys()
+    return Entry(read, free=free, limited={**only, **_LIMITED.get(head.objective, {}), **head.limited})

@@ -116,7 +116,6 @@ FALCON = Family(
     title="Falcon",
     model_type="falcon",
     architecture="FalconForCausalLM",
-    objective="next-token",
     weights=weights,
     config=(
         unwritten("apply_residual_connection_post_layernorm", False),

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from firth.config import settings
-from firth.interop.files.config_map import Entry
+from firth.interop.files.config_map import Entry, size
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import WeightMap
 from firth.models import ModelConfig, TransformerConfig, TransformerEncoderConfig, TransformerSeq2SeqConfig
@@ -27,6 +27,8 @@ _CONFIGS: Mapping[str, Any] = MappingProxyType(
     {"language": TransformerConfig, "encoder": TransformerEncoderConfig, "seq2seq": TransformerSeq2SeqConfig}
 )
 
+# by their most common names
+SIZES = (size("width", "hidden_size"), size("depth", "num_hidden_layers"), size("attention.heads", "num_attention_heads"))
 UNBIASED_OUTPUT = Entry(lambda config, before: {"output_bias": False})  # of a language model, besides other biases
 
 
@@ -35,9 +37,9 @@ class Family:
     title: str  # "LLaMA": for tables and messages
     model_type: str  # as config.json says
     architecture: str  # the class in `transformers`
-    objective: str  # objective.kind of its runs
     weights: WeightMap | Callable[[Any], WeightMap]  # a function where the names depend on [model]
     config: tuple[Entry, ...]  # config.json, without what every family has
+    objective: str = "next-token"  # objective.kind of its runs
     model: str = "language"  # model.family of its runs
     also: tuple[str, ...] = ()  # other architectures that are read as this one
     mask_row: bool = False  # whether our embedding has a row for <mask> after those of the vocabulary

@@ -116,7 +116,6 @@ GEMMA = Family(
     title="Gemma",
     model_type="gemma",
     architecture="GemmaForCausalLM",
-    objective="next-token",
     weights=weight_map(PRE_NORMS, PLUS_ONE),
     config=(*_shared(8192), ROPE),
 )
@@ -125,7 +124,6 @@ GEMMA2 = Family(
     title="Gemma 2",
     model_type="gemma2",
     architecture="Gemma2ForCausalLM",
-    objective="next-token",
     weights=weight_map(_NORMS, PLUS_ONE),
     config=(
         *_shared(8192),
@@ -140,7 +138,6 @@ GEMMA3 = Family(
     title="Gemma 3",
     model_type="gemma3_text",
     architecture="Gemma3ForCausalLM",
-    objective="next-token",
     weights=weight_map({**_NORMS, **QK_NORMS}, PLUS_ONE),
     config=(
         *_shared(131_072),

@@ -38,7 +38,6 @@ GPT2 = Family(
     title="GPT-2",
     model_type="gpt2",
     architecture="GPT2LMHeadModel",
-    objective="next-token",
     weights=WEIGHTS,
     config=(
         size("width", "n_embd"),

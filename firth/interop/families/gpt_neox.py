@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from firth.interop.families.family import UNBIASED_OUTPUT, Family
+from firth.interop.families.family import SIZES, UNBIASED_OUTPUT, Family
 from firth.interop.families.rope import ROPE_FREE, SCALINGS, read_partial_rope, write_rope
 from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, either, expected, number, size, written
 from firth.interop.files.foreign_config import ForeignConfig
@@ -61,12 +61,9 @@ GPT_NEOX = Family(
     title="GPT-NeoX",
     model_type="gpt_neox",
     architecture="GPTNeoXForCausalLM",
-    objective="next-token",
     weights=WEIGHTS,
     config=(
-        size("width", "hidden_size"),
-        size("depth", "num_hidden_layers"),
-        size("attention.heads", "num_attention_heads"),
+        *SIZES,
         size("feedforward.hidden", "intermediate_size"),
         choice("feedforward.activation", "hidden_act", _ACTIVATIONS),
         choice("feedforward.parallel", "use_parallel_residual", {True: "two_norms", False: False}),

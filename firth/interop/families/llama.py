@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from firth.interop.families.family import Family
+from firth.interop.families.family import SIZES, Family
 from firth.interop.families.rope import ROPE
 from firth.interop.families.windows import one_window
 from firth.interop.files.config_map import Entry, Settings, always, either, expected, number, size, unwritten, written
@@ -66,9 +66,7 @@ def sizes(context: int, head_width: int | None = None, tied: bool = False, eps: 
         return {"attention.head_width": None if given * heads == width else given}
 
     return (
-        size("width", "hidden_size"),
-        size("depth", "num_hidden_layers"),
-        size("attention.heads", "num_attention_heads"),
+        *SIZES,
         size("attention.kv_heads", "num_key_value_heads", "attention.heads"),
         Entry(read_head_width, lambda model: {"head_dim": model.per_head}, free=("attention.head_width",)),
         size("feedforward.hidden", "intermediate_size"),
@@ -83,7 +81,6 @@ LLAMA = Family(
     title="LLaMA",
     model_type="llama",
     architecture="LlamaForCausalLM",
-    objective="next-token",
     weights=weight_map(),
     config=(
         *sizes(context=2048),
@@ -99,7 +96,6 @@ MISTRAL = Family(
     title="Mistral",
     model_type="mistral",
     architecture="MistralForCausalLM",
-    objective="next-token",
     weights=weight_map(),
     config=(*sizes(context=131_072), SILU, one_window(4096), ROPE),
 )
@@ -110,7 +106,6 @@ OLMO2 = Family(
     title="OLMo 2",
     model_type="olmo2",
     architecture="Olmo2ForCausalLM",
-    objective="next-token",
     weights=weight_map({**_NORMS, **QK_NORMS}),
     config=(
         *sizes(context=2048, eps=1e-5),

@@ -11,6 +11,7 @@ from typing import Any
 from firth.errors import DataError
 from firth.interop.families.bert import ACTIVATIONS
 from firth.interop.families.encoders import EncoderBody, Head, encoder_families
+from firth.interop.families.family import SIZES
 from firth.interop.files.config_map import Entry, Settings, always, choice, dropout, either, expected, number, size, unused
 from firth.interop.files.foreign_config import ForeignConfig
 from firth.interop.files.weight_map import Weight
@@ -112,9 +113,7 @@ MODERNBERT = encoder_families(
             *(expected(key, False) for key in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias")),
             choice("transform_activation", "classifier_activation", ACTIVATIONS),
             choice("feedforward.activation", "hidden_activation", _ACTIVATIONS),
-            size("width", "hidden_size"),
-            size("depth", "num_hidden_layers"),
-            size("attention.heads", "num_attention_heads"),
+            *SIZES,
             size("feedforward.hidden", "intermediate_size"),
             size("context", "max_position_embeddings", 8192),
             Entry(

@@ -61,7 +61,6 @@ OPT = Family(
     title="OPT",
     model_type="opt",
     architecture="OPTForCausalLM",
-    objective="next-token",
     weights=WEIGHTS,
     config=(
         size("width", "hidden_size"),

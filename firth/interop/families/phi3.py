@@ -43,7 +43,6 @@ PHI3 = Family(
     title="Phi-3",
     model_type="phi3",
     architecture="Phi3ForCausalLM",
-    objective="next-token",
     weights=weight_map(qkv=_QKV, up=_UP),
     config=(
         *sizes(context=4096, eps=1e-5),

@@ -40,7 +40,6 @@ QWEN2 = Family(
     title="Qwen2",
     model_type="qwen2",
     architecture="Qwen2ForCausalLM",
-    objective="next-token",
     weights=weight_map(),
     config=(*sizes(_CONTEXT), *_REST, always("bias", "qkv")),
 )
@@ -49,7 +48,6 @@ QWEN3 = Family(
     title="Qwen3",
     model_type="qwen3",
     architecture="Qwen3ForCausalLM",
-    objective="next-token",
     weights=weight_map({**PRE_NORMS, **QK_NORMS}),
     config=(*sizes(_CONTEXT, head_width=128), *_REST, expected("attention_bias", False), always("attention.qk_norm", True)),
 )

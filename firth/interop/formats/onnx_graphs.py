@@ -113,24 +113,26 @@ def _ids(rows: int, length: int) -> Tensor:
     return torch.zeros(rows, length, dtype=torch.long)
 
 
+def _texts(length: int, axes: Axes) -> dict[str, tuple[Tensor, Axes]]:
+    return {"input_ids": (_ids(_B, length), axes), "attention_mask": (torch.ones_like(_ids(_B, length)), axes)}
+
+
+class _OfNetwork(nn.Module):
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network: Any = network
+
+
 # Language models
 
 
-class _Logits(nn.Module):
-    def __init__(self, network: TransformerLM) -> None:
-        super().__init__()
-        self.network = network
-
+class _Logits(_OfNetwork):
     def forward(self, input_ids: Tensor) -> Tensor:
         logits_BTV: Tensor = self.network(input_ids)[0]
         return logits_BTV
 
 
-class _CachedLogits(nn.Module):
-    def __init__(self, network: TransformerLM) -> None:
-        super().__init__()
-        self.network = network
-
+class _CachedLogits(_OfNetwork):
     def forward(self, input_ids: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         logits_BTV, state = self.network(input_ids, _state(past))
         return logits_BTV, *_present(state)
@@ -164,34 +166,22 @@ def _keys_and_values(prefix: str, stack: Stack, length: int, axes: Axes) -> dict
 # Encoders
 
 
-class _Encoder(nn.Module):
-    def __init__(self, network: MaskedLM | Classifier) -> None:
-        super().__init__()
-        self.network = network
-
+class _Encoder(_OfNetwork):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         logits: Tensor = self.network(input_ids, attention_mask.sum(1))
         return logits
 
 
-class _TokenTagger(nn.Module):
+class _TokenTagger(_OfNetwork):
     """Logits_BTC of every token; those of a word are those of its first token."""
 
-    def __init__(self, network: Tagger) -> None:
-        super().__init__()
-        self.network = network
-
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        x_BTd = self.network.encoder(input_ids, attention_mask.sum(1))
-        return self.network.scores(x_BTd)
+        logits_BTC: Tensor = self.network.scores(self.network.encoder(input_ids, attention_mask.sum(1)))
+        return logits_BTC
 
 
 def _encoder(module: nn.Module) -> Graph:
-    inputs: dict[str, tuple[Tensor, Axes]] = {
-        "input_ids": (_ids(_B, _T), TOKENS),
-        "attention_mask": (torch.ones(_B, _T, dtype=torch.long), TOKENS),
-    }
-    return Graph("model.onnx", module, inputs, ("logits",))
+    return Graph("model.onnx", module, _texts(_T, TOKENS), ("logits",))
 
 
 def _refuse_tagger(network: Tagger) -> None:
@@ -208,23 +198,16 @@ def _refuse_tagger(network: Tagger) -> None:
 # Encoder–decoders
 
 
-class _Sources(nn.Module):
-    def __init__(self, network: TransformerDecoder) -> None:
-        super().__init__()
-        self.network = network
-
+class _Sources(_OfNetwork):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
         sources = self.network.encode(input_ids, attention_mask.sum(1))
         return tuple(part for source in sources for part in (source.k_BGSD, source.v_BGSD))
 
 
-class _Decoder(nn.Module):
-    def __init__(self, network: TransformerDecoder, depth: int) -> None:
-        super().__init__()
-        self.network, self.depth = network, depth
-
+class _Decoder(_OfNetwork):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
-        of_source, past = keys_and_values[: 2 * self.depth], keys_and_values[2 * self.depth :]
+        of_sources = 2 * len(self.network.decoder.blocks)
+        of_source, past = keys_and_values[:of_sources], keys_and_values[of_sources:]
         length_B = attention_mask.sum(1)
         sources = tuple(Source(k, v, length_B) for k, v in zip(of_source[::2], of_source[1::2], strict=True))
         logits_BTV, state = self.network.step(input_ids, Translated(_state(past), sources))
@@ -232,20 +215,17 @@ class _Decoder(nn.Module):
 
 
 def _source(network: TransformerDecoder) -> Graph:
-    inputs: dict[str, tuple[Tensor, Axes]] = {
-        "input_ids": (_ids(_B, _S), SOURCE_TOKENS),
-        "attention_mask": (torch.ones(_B, _S, dtype=torch.long), SOURCE_TOKENS),
-    }
-    return Graph("encoder.onnx", _Sources(network), inputs, tuple(_pairs("source", len(network.decoder.blocks))))
+    outputs = tuple(_pairs("source", len(network.decoder.blocks)))
+    return Graph("encoder.onnx", _Sources(network), _texts(_S, SOURCE_TOKENS), outputs)
 
 
 def _decoder(network: TransformerDecoder) -> Graph:
     stack = network.decoder
     inputs: dict[str, tuple[Tensor, Axes]] = {
+        **_texts(_S, SOURCE_TOKENS),
         "input_ids": (_ids(_B, _T), TOKENS),
-        "attention_mask": (torch.ones(_B, _S, dtype=torch.long), SOURCE_TOKENS),
         **_keys_and_values("source", stack, _S, SOURCE),
         **_keys_and_values("past", stack, _P, PAST),
     }
     outputs = ("logits", *_pairs("present", len(stack.blocks)))
-    return Graph("decoder.onnx", _Decoder(network, len(stack.blocks)), inputs, outputs)
+    return Graph("decoder.onnx", _Decoder(network), inputs, outputs)
