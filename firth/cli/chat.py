@@ -14,6 +14,7 @@ import typer
 from firth.cli.app import complain, verb
 from firth.cli.decoding_options import Draft, Quantise, Settings, check_beam, quantisation, takes_decoding, tell_quantised
 from firth.cli.lines import given
+from firth.errors import FirthError
 
 if TYPE_CHECKING:
     from firth.decoding.config import DecodingConfig
@@ -63,7 +64,6 @@ def _converse(
     as_json: bool,
     draft: LanguageModelRun | None = None,
 ) -> None:
-    from firth.errors import FirthError
     from firth.text.conversation import Message
 
     system_messages = [] if system is None else [Message("system", system)]

@@ -10,6 +10,7 @@ import typer
 
 from firth.cli.app import Json, app, print_json, verb
 from firth.cli.suggestions import Verbs
+from firth.errors import ConfigError, did_you_mean
 from firth.files import exists
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def path(
     as_json: Json = False,
 ) -> None:
     """Print the folder of a downloaded data set, or the path of a file. Downloads nothing."""
-    from firth.errors import ConfigError, did_you_mean
     from firth.text.data_set import DATA_SETS
     from firth.text.datasets import download
 
@@ -119,7 +119,6 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write captioned images as PNG files and a table, captions.tsv."""
-    from firth.errors import ConfigError, did_you_mean
     from firth.figures.image_attention import png
     from firth.files import replacing, write_text
     from firth.text.config import CaptionsConfig

@@ -10,6 +10,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.inspection.dynamics import Curves, PresetName
@@ -61,7 +62,6 @@ def dynamics(
     """Simulate how attention alone moves tokens between layers.
 
     Reports the effective rank of the tokens and of the attention weights, the distances and the clusters."""
-    from firth.errors import ConfigError
     from firth.inspection.dynamics import evolve
     from firth.inspection.dynamics import preset as system
     from firth.inspection.dynamics_matrices import parsed

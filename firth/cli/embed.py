@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.lines import check_given, given
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.tasks.abilities.contextual_vectors import Array
@@ -29,7 +30,6 @@ def embed(
 ) -> None:
     """Turn texts into vectors. Prints their cosines, or writes the vectors to --out."""
     from firth.api import load
-    from firth.errors import ConfigError
     from firth.progress.display import Display
     from firth.tasks.ability import EMBED
 

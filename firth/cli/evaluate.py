@@ -13,6 +13,7 @@ import typer
 from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.decoding_options import Quantise
 from firth.cli.save_option import FORMATS, checked, save_figures
+from firth.errors import ConfigError
 from firth.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -111,7 +112,6 @@ def evaluate(
 @contextlib.contextmanager
 def _together() -> Iterator[Progress]:
     """Evaluate alone or as one of the processes that torchrun started; only the first one prints."""
-    from firth.errors import ConfigError
     from firth.progress.display import Display
     from firth.training.config import TrainingConfig
     from firth.training.distributed import is_first, joined
@@ -159,7 +159,6 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are set. Refuses an option that this run's `evaluate` does not have."""
     import inspect
 
-    from firth.errors import ConfigError
     from firth.tasks import TASKS
     from firth.tasks.task import listed
 
@@ -175,7 +174,6 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_report(path: Path, model: Run[Any]) -> None:
     """Before anything is measured."""
-    from firth.errors import ConfigError
     from firth.tasks import TASKS
     from firth.tasks.task import listed
 
@@ -196,7 +194,6 @@ def _write_report(path: Path, model: Run[Any], result: Mapping[str, Any]) -> Non
 
 def _refuse_undrawn(model: Run[Any]) -> None:
     """Before anything is measured."""
-    from firth.errors import ConfigError
     from firth.tasks import TASKS
     from firth.tasks.task import listed
 
@@ -208,7 +205,6 @@ def _refuse_undrawn(model: Run[Any]) -> None:
 def _opened_beside(runs: Sequence[Path], model: Run[Any], save: Path | None) -> dict[Path, Run[Any]]:
     """The other runs, which must have been trained on the same data."""
     from firth.api import load
-    from firth.errors import ConfigError
     from firth.tasks.ability import LEARN_IN_CONTEXT
 
     if runs and LEARN_IN_CONTEXT not in model.abilities:

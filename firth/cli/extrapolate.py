@@ -11,6 +11,7 @@ import typer
 from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.cli.settings import settings
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.experiments.extrapolation import Extrapolation
@@ -57,8 +58,6 @@ def extrapolate(
 
 
 def _numbers(text: str) -> list[int]:
-    from firth.errors import ConfigError
-
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:

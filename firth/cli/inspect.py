@@ -12,6 +12,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.figures.figure import Figure
@@ -103,7 +104,6 @@ def inspect(
     To compare one word in several sentences, use `firth senses`; for a translation, `firth align`; for word vectors,
     `firth vectors map`."""
     from firth.api import load
-    from firth.errors import ConfigError
 
     if what is not None and what not in get_args(ViewName):
         raise ConfigError(f'unknown view "{what}"; choose one of: {", ".join(get_args(ViewName))}')
@@ -129,16 +129,12 @@ def inspect(
 
 def _index(name: str, given: int | None) -> int | None:
     """The index in Python, which counts from 0; on the command line and in figures, layers and heads count from 1."""
-    from firth.errors import ConfigError
-
     if given is not None and given < 1:
         raise ConfigError(f"--{name} is {given}; expected 1 or more")
     return None if given is None else given - 1
 
 
 def _expect_index(name: str, given: int | None, known: Sequence[int]) -> None:
-    from firth.errors import ConfigError
-
     if given is not None and given not in known:
         raise ConfigError(f"--{name} is {given + 1}; this model has {', '.join(str(n + 1) for n in known) or 'none'}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.app import complain, debugging, verb
-from firth.errors import ConfigError, RunError
+from firth.errors import ConfigError, RunError, did_you_mean
 from firth.files import exists, is_file, is_folder
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLi
 
 
 def _check_corpus(name: str) -> None:
-    from firth.errors import did_you_mean
     from firth.text.data.running_text import has_files
     from firth.text.data_set import DATA_SETS
 

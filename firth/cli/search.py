@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, refuse_given, verb
+from firth.errors import ConfigError
 from firth.text.readers.formats import one_of_documents
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ def search(
 
     TF-IDF finds documents that contain words of the query. Averaged word vectors (--vectors) and contextual vectors (--run) also
     find documents that say the same in other words."""
-    from firth.errors import ConfigError
     from firth.progress.display import Display
     from firth.search import build, measure
 
@@ -107,7 +107,6 @@ def _check_used(run: Path | None, vectors: Path | None, methods: Sequence[str], 
 
 def _queries(documents: str | None, query: str | None, queries: Path | None, evaluate: bool) -> list[Query] | None:
     """The queries to measure recall on; None to search."""
-    from firth.errors import ConfigError
     from firth.search import paraphrases, read_queries
 
     if not evaluate:

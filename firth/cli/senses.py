@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.inspection.senses import Senses
@@ -35,7 +36,6 @@ def senses(
 
     Prints the cosine similarity of its vectors in each pair of sentences, next to that of its static embedding."""
     from firth.api import load
-    from firth.errors import ConfigError
     from firth.progress.display import Display
 
     if wic:

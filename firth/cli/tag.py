@@ -11,6 +11,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.lines import answered, batches, check_given, given
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.tasks.tagging import TaggerRun, Tags
@@ -56,8 +57,6 @@ def tag(
 
 
 def _check_conll(conll: bool, sentences: list[str] | None, as_json: bool) -> None:
-    from firth.errors import ConfigError
-
     if conll and sentences and sentences != ["-"]:
         raise ConfigError("--conll reads --file or standard input, not sentences as arguments. Remove one of them.")
     if conll and as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.evaluation.threshold import Aim, FittedThreshold
@@ -34,7 +35,6 @@ def threshold(
 
     It is stored with the run; classify, evaluate and serve then use it."""
     from firth.api import load
-    from firth.errors import ConfigError
     from firth.progress.display import Display
     from firth.tasks.ability import CLASSIFY
 

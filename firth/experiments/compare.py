@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from firth.api.recipe import Recipe
 from firth.api.training import as_recipe, train_into, watching
 from firth.errors import ConfigError, did_you_mean
 from firth.figures.figure import Figure
@@ -79,6 +80,15 @@ class Learning:
         return next(line for line in self.logs[kind] if "valid" in line and line["valid"]["loss"] <= goal)
 
 
+def shortened(recipe: Recipe, steps: int, evaluate_every: int = 0) -> Recipe:
+    """The recipe for a short training, whose log has a hundred lines."""
+    warmup, log_every = min(recipe.training.warmup, steps // 10), max(1, steps // 100)
+    training = dataclasses.replace(
+        recipe.training, steps=steps, warmup=warmup, log_every=log_every, evaluate_every=evaluate_every
+    )
+    return dataclasses.replace(recipe, training=training, expected=None)
+
+
 def learning(
     out: str | Path, steps: int = 300, kinds: Sequence[str] = KINDS, data: str | Path = "docs", progress: Progress | bool = True
 ) -> Learning:
@@ -92,14 +102,7 @@ def learning(
     table = {"path": source.path} if source.name is None else {"name": source.name}
     for kind in kinds:
         recipe = as_recipe(f"docs-char-{kind}", {"data": table})
-        training = dataclasses.replace(
-            recipe.training,
-            steps=steps,
-            warmup=min(recipe.training.warmup, steps // 10),
-            log_every=max(1, steps // 100),
-            evaluate_every=steps // _VALIDATIONS,
-        )
-        recipe = dataclasses.replace(recipe, training=training, expected=None)
+        recipe = shortened(recipe, steps, steps // _VALIDATIONS)
         with watching(progress, kind) as watcher:
             folder = train_into(recipe, Path(out) / kind, watcher=watcher)
         logs[kind] = log.read(folder.log)

@@ -14,6 +14,7 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.shipped import shipped
 
 BEGIN, END = "<!-- results: written by `make results` -->", "<!-- /results -->"
+_VERDICTS = {True: "better", False: "worse", None: "equal"}
 _HEADINGS = ("recipe", "data", "metric", "published", "measured", "gap", "minutes", "hardware, date")
 
 
@@ -90,7 +91,7 @@ def row(result: Result) -> ResultRow:
         metric=f"{metric} ({result.split})" if result.split else metric,
         published=f"{published} ({result.source})" if result.source else published,
         measured=_with_protocol(measured, result),
-        gap="" if gap is None else f"{gap:+f} {_verdict(result.better)}",
+        gap="" if gap is None else f"{gap:+f} {_VERDICTS[result.better]}",
         minutes=_cell(result.minutes),
         setting=", ".join(fact for fact in (result.hardware, result.date) if fact),
     )
@@ -135,16 +136,6 @@ def _cells(row: ResultRow) -> list[str]:
 def _gap(measured: float | None, published: float | None) -> Decimal | None:
     """The exact decimal difference: 85.3 − 82.7 is 2.6, not 2.5999999999999943."""
     return None if measured is None or published is None else Decimal(repr(measured)) - Decimal(repr(published))
-
-
-def _verdict(better: bool | None) -> str:
-    match better:
-        case True:
-            return "better"
-        case False:
-            return "worse"
-        case None:
-            return "equal"
 
 
 def _with_protocol(measured: str, result: Result) -> str:

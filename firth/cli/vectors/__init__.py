@@ -1,4 +1,5 @@
 """The verbs of `firth vectors`, one file per verb."""
+# ruff: noqa: F401
 
 from firth.cli.vectors import (
     analogy,
@@ -15,19 +16,3 @@ from firth.cli.vectors import (
     similarity,
     train,
 )
-
-__all__ = [
-    "analogy",
-    "axis",
-    "contexts",
-    "convert",
-    "cooccur",
-    "counts",
-    "evaluate",
-    "map",
-    "neighbors",
-    "pairs",
-    "phrases",
-    "similarity",
-    "train",
-]

@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.vectors.group import Reading, TextArgument, group, reads_text, sentence_or_source
+from firth.errors import RunError
 from firth.files import exists
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def cooccur(
 
     The vector of a word is its row of the matrix of co-occurrences: raw counts, or positive pointwise mutual information (PPMI).
     All other verbs of this group read the file."""
-    from firth.errors import RunError
     from firth.progress.display import Display
     from firth.vectors.cooccurrence import cooccur as count
 

@@ -10,6 +10,7 @@ import typer
 
 from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.vectors.group import File, as_rows, group, opened
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.vectors.evaluation import Analogies, AnalogySection, Composition, Similarity
@@ -34,7 +35,6 @@ def evaluate(
     """Evaluate vectors on similarity, analogies and composition.
 
     Similarity is Spearman's correlation with human judgements. Analogies are solved by 3CosAdd and by 3CosMul."""
-    from firth.errors import ConfigError
     from firth.progress.display import Display
     from firth.vectors import evaluation
 

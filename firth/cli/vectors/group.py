@@ -9,6 +9,7 @@ import typer
 
 from firth.cli.app import app, takes_options
 from firth.cli.suggestions import Verbs
+from firth.errors import ConfigError
 from firth.files import exists
 from firth.text.readers.formats import one_of_documents
 
@@ -66,8 +67,6 @@ def print_neighbors(neighbors: Neighbors, indent: str = "") -> None:
 
 
 def method_named(name: str) -> Method:
-    from firth.errors import ConfigError
-
     match name:
         case "add" | "mul":
             return name

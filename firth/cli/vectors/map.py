@@ -10,6 +10,7 @@ import typer
 from firth.cli.app import Json, print_json, refuse_given, verb
 from firth.cli.save_option import FORMATS, checked, save_figures, section
 from firth.cli.vectors.group import File, group, opened
+from firth.errors import ConfigError
 
 if TYPE_CHECKING:
     from firth.vectors.map import WordMap
@@ -31,7 +32,6 @@ def map_(
     as_json: Json = False,
 ) -> None:
     """Plot words as points on a searchable map."""
-    from firth.errors import ConfigError
     from firth.figures.word_map import embedding_map
     from firth.vectors.map import Projection, word_map
 

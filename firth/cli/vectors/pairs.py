@@ -8,6 +8,7 @@ import typer
 
 from firth.cli.app import Json, print_json, verb
 from firth.cli.vectors.group import Reading, TextArgument, group, reads_text, sentence_or_source
+from firth.errors import DataError
 
 
 @verb(within=group)
@@ -24,7 +25,6 @@ def pairs(
 
     Shows every pair in the full window. Training draws a smaller window at random for each word, drops some of the frequent
     words, and ignores rare words."""
-    from firth.errors import DataError
     from firth.vectors.skipgram_pairs import pairs as skipgram_pairs
 
     all_pairs = skipgram_pairs(sentence_or_source(text), window=window, **reading)

@@ -14,6 +14,7 @@ import typer
 from firth import files
 from firth.cli.app import Json, complain, print_json, refuse_given, takes_options, verb
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
+from firth.errors import ConfigError, Interrupted
 from firth.files import is_file
 from firth.vectors.config import VectorsConfig
 from firth.vectors.display import VectorsDisplay
@@ -57,7 +58,6 @@ def train(
     """Train word vectors on a text.
 
     Each line is a sentence; words are separated by white space."""
-    from firth.errors import ConfigError, Interrupted
     from firth.training.stop import StopRequest
     from firth.vectors import load, trainer
 

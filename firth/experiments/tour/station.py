@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import shutil
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from firth.api import Recipe, Watcher
 from firth.api.training import train_into
+from firth.experiments.compare import shortened
 from firth.figures.page import Section
 from firth.text.threads import cores
 from firth.training.folder import RunFolder
@@ -108,15 +108,7 @@ class Guide:
         return max(_FEWEST, round(self.effort * enough))
 
     def shortened(self, recipe: Recipe, enough: int) -> Recipe:
-        steps = self.steps(enough)
-        training = dataclasses.replace(
-            recipe.training,
-            steps=steps,
-            warmup=min(recipe.training.warmup, steps // 10),
-            log_every=max(1, steps // 100),
-            evaluate_every=0,
-        )
-        return dataclasses.replace(recipe, training=training, expected=None)
+        return shortened(recipe, self.steps(enough))
 
     def run(self, name: str) -> Path:
         """The folder of a run."""
