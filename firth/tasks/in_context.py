@@ -16,14 +16,15 @@ from firth.evaluation.in_context import answers, answers_by_examples
 from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import LanguageConfig, LanguageModel, language_model
 from firth.progress import Progress
-from firth.progress.display import followed, shows_progress
 from firth.tasks.ability import CONTINUING, GENERATE, LEARN_IN_CONTEXT
 from firth.tasks.next_token import LanguageModelRun
+from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
-from firth.tasks.splits import Split, check_split, chosen
-from firth.tasks.task import CONTINUES, D, O, Task, Tokenizers, TokenLossConfig, rows
+from firth.tasks.splits import Split, chosen
+from firth.tasks.task import CONTINUES, O, Task, Tokenizers, TokenLossConfig, rows
 from firth.text.config import LinearConfig, PromptsConfig, SwapsConfig, TokenizerConfig
-from firth.text.data.in_context import FreshPrompts, SwapData, prepare_swaps, prompt_tokens
+from firth.text.data.in_context import FreshPrompts, PromptData, SwapData, prepare_swaps, prompt_tokens
+from firth.text.datasets.in_context_tasks import PointPrompts, SwapPrompts
 from firth.training.loop import Loss
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 AT_ONCE = 128  # prompts per batch of inference
 P = TypeVar("P", bound=PromptsConfig)
+Q = TypeVar("Q", bound=SwapPrompts | PointPrompts)
 
 
-class PromptTask(Task[P, O, D]):
+class PromptTask(Task[P, O, PromptData[Q]]):
     """The common part of both kinds of in-context learning."""
 
     families = ("language",)
@@ -55,6 +57,9 @@ class PromptTask(Task[P, O, D]):
                 f"Set training.context = {tokens} or more."
             )
         self.expect_context()
+
+    def batches(self, data: PromptData[Any]) -> FreshPrompts:
+        return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
 
     def report(self, metrics: Mapping[str, Any]) -> str:
         from firth.figures.in_context import examples_text
@@ -96,13 +101,10 @@ def in_context(
 
 
 class InContextRun(LanguageModelRun):
-    @shows_progress
-    def evaluate(  # type: ignore[override]  # prompts are generated: no streams, no random batches
-        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
-    ) -> dict[str, object]:
+    evaluate = Run.evaluate  # type: ignore[assignment]  # prompts are generated: no streams, no random batches
+
+    def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         """Accuracy after 0, 1, … examples of tasks that were not trained, beside the best possible."""
-        progress = followed(progress)
-        check_split(self.recipe.data, path, split)
         refuse_path(path)
         name, prompts = chosen(prepare_swaps(self.recipe.data, self.tokenizer), split)
         answered = answers(self.network, prompts, batch=AT_ONCE, progress=progress)
@@ -116,7 +118,7 @@ class InContextRun(LanguageModelRun):
         }
 
 
-class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
+class InContext(PromptTask[SwapsConfig, InContextConfig, SwapPrompts]):
     name = "in-context"
     Data = SwapsConfig
     Objective = InContextConfig
@@ -139,13 +141,11 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapData]):
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
         return language_model(self.recipe.model, vocab)
 
-    def batches(self, data: SwapData) -> FreshPrompts:
-        return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
-
     def loss(self, data: SwapData) -> Loss:
         return partial(in_context, row_loss=self.recipe.objective.row_loss)
 
     def validate(self, network: LanguageModel, data: SwapData, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
         answered = answers(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
         return {"loss": answered.loss, "accuracy": answered.accuracy}
 

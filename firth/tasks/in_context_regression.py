@@ -24,7 +24,8 @@ from firth.tasks.running_text import target_of
 from firth.tasks.splits import Split, chosen
 from firth.tasks.task import ObjectiveConfig, Tokenizers
 from firth.text.config import LinearConfig, TokenizerConfig
-from firth.text.data.in_context import FreshPrompts, LinearData, prepare_linear
+from firth.text.data.in_context import LinearData, prepare_linear
+from firth.text.datasets.in_context_tasks import PointPrompts
 from firth.training.loop import Loss
 
 
@@ -52,7 +53,7 @@ class RegressionRun(Run[PointRegressor]):
         raise ConfigError("this run reads numbers, so there is no text to inspect. Use another run.")
 
 
-class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, LinearData]):
+class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, PointPrompts]):
     name = "in-context-regression"
     Data = LinearConfig
     Objective = InContextRegressionConfig
@@ -80,13 +81,11 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Li
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
         return point_regressor(self.recipe.model, self.recipe.data.dimensions)
 
-    def batches(self, data: LinearData) -> FreshPrompts:
-        return FreshPrompts(data.tasks, self.recipe.training.batch, self.recipe.training.seed)
-
     def loss(self, data: LinearData) -> Loss:
         return in_context_regression
 
     def validate(self, network: PointRegressor, data: LinearData, progress: Progress) -> dict[str, Any]:
+        assert data.valid is not None
         measures = errors(network, data.valid, batch=AT_ONCE, dtype=self.recipe.training.dtype, progress=progress)
         return {"loss": measures.loss, "squared_error": measures.squared_error}
 

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from firth.errors import ConfigError, DataError, did_you_mean, option
 from firth.text.config import DataConfig
+from firth.text.holdout import SplitData
 
 Split = Literal["train", "valid", "test"]
 
 _PATH = option("a path", "--data PATH")
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class _Splits(Protocol[T_co]):
-    @property
-    def train(self) -> T_co: ...
-
-    @property
-    def valid(self) -> T_co | None: ...
-
-    @property
-    def test(self) -> T_co | None: ...
 
 
 def check_split(data: DataConfig, path: str | Path | None, split: str | None) -> None:
@@ -39,7 +28,7 @@ def check_split(data: DataConfig, path: str | Path | None, split: str | None) ->
         raise DataError(f"this run was trained on standard input, which cannot be read again. Give {_PATH}.")
 
 
-def chosen(data: _Splits[T], split: str | None) -> tuple[str, T]:
+def chosen(data: SplitData[T], split: str | None) -> tuple[str, T]:
     """The name and the data of `split`; by default test, validation or training, the first that exists."""
     own: dict[str, T] = {name: part for name in ("test", "valid", "train") if (part := getattr(data, name)) is not None}
     if split is not None and split not in own:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from firth.decoding.config import CONSTRAINING, SEARCHING, DecodingConfig
 from firth.errors import ConfigError, did_you_mean
@@ -23,6 +23,7 @@ from firth.progress import Progress
 from firth.tasks.ability import ABILITIES, Ability, WrongTask
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import Holds
+from firth.text.holdout import SplitData
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
@@ -88,23 +89,7 @@ class Tables(Generic[C, O]):
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # generation of text
 
 
-class PreparedData(Protocol):
-    """The result of `Task.read`, whatever the data are."""
-
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
-    @property
-    def train(self) -> Any: ...
-
-    @property
-    def valid(self) -> object | None: ...
-
-    @property
-    def sha256(self) -> str: ...
-
-
-D = TypeVar("D", bound=PreparedData)
+D = TypeVar("D", bound=SplitData[Any])
 
 # Settings in tables that all tasks share, of which a task lists the ones it understands in `uses`.
 SPECIAL = (

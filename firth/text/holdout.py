@@ -1,18 +1,49 @@
-"""The part of a data set that is held out for validation."""
+"""The parts of a data set: for training, for validation and for testing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from firth.errors import DataError
 from firth.text.batches.permutation import keys, permuted
 
+if TYPE_CHECKING:
+    from firth.text.config import DataConfig
+    from firth.text.tokenizers.tokenizer import Tokenizer
+
 T = TypeVar("T")
 
 _SPLIT = 1  # the purpose of the key
+
+
+@dataclass(frozen=True)
+class SplitData(Generic[T]):
+    """The data of a run, with their tokenizer."""
+
+    tokenizer: Tokenizer
+    train: T
+    valid: T | None
+    test: T | None
+    sha256: str  # of what was split into training and held-out part
+    notice: str | None = None  # on what is too long to be trained on; None if nothing is
+
+
+def parts(
+    data: DataConfig,
+    whole: list[T],
+    read: Callable[[str], Iterable[T]],
+    what: str,
+    together: Callable[[T], str] | None = None,
+) -> tuple[list[T], list[T] | None, list[T] | None]:
+    """Training, validation and test. Without a file for validation, `data.valid` of the items are held out (see `held_out`)."""
+    valid, test = (None if path is None else list(read(path)) for path in (data.valid_path, data.test_path))
+    if valid is not None or not data.valid:
+        return whole, valid, test
+    return *held_out(whole, data.valid, what, together), test
 
 
 def held_out(items: Sequence[T], share: float, what: str, together: Callable[[T], str] | None = None) -> tuple[list[T], list[T]]:

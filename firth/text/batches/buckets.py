@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches import Seekable
 from firth.text.batches.permutation import keys, permuted
 
 Ints = NDArray[np.int64]
@@ -53,15 +54,11 @@ class Buckets:
         return permuted(index, len(self._length_N), keys(self._seed, shuffle, _DRAW)).astype(np.int64)
 
 
-class Bucketed(Generic[Batch]):
+class Bucketed(Seekable, Generic[Batch]):
     """Batches of `batch` texts of similar length (see Buckets); `make` builds a batch from its rows."""
 
     def __init__(self, make: Callable[[Ints], Batch], length_N: Ints, batch: int, seed: int) -> None:
-        self.position = 0
         self._make, self._buckets = make, Buckets(length_N, batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def next(self) -> Batch:
         batch = self._make(self._buckets.rows(self.position))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.text.batches import Seekable
 from firth.text.batches.buckets import Buckets, Sweepable
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.conversation import Rendered
@@ -83,7 +84,7 @@ def windows(length_N: Ints, room: int) -> list[list[int]]:
     return packed
 
 
-class PackedConversations:
+class PackedConversations(Seekable):
     """Batches of `batch` windows of `context` tokens, with several conversations in each row, so that little is padding.
 
     Best fit, longest first: each conversation goes into the window with the least room that still holds it. The windows stay the
@@ -91,13 +92,9 @@ class PackedConversations:
     apart. W windows, T tokens of a window."""
 
     def __init__(self, conversations: EncodedConversations, batch: int, context: int, seed: int) -> None:
-        self.position = 0
         self._conversations, self._context = conversations, context
         self._windows = windows(conversations.length_N, context)
         self._buckets = Buckets(np.full(len(self._windows), context), batch, seed)
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def next(self) -> PackedBatch:
         row_B = self._buckets.rows(self.position)

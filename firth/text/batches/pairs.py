@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches import Seekable
 from firth.text.batches.padding import PADDING, Ints, concatenated, padded_rows
 from firth.text.batches.permutation import keys, permuted
 from firth.text.conversation import QuestionFacts
@@ -105,7 +106,7 @@ class Pairs:
             yield row_B, self.batch(row_B)
 
 
-class BucketedPairs:
+class BucketedPairs(Seekable):
     """Batches of at most `tokens` cells on either side, of pairs of similar length, in random order.
 
     Each epoch sorts the pairs by length plus less than one random token: batches are composed differently each time, but have
@@ -118,7 +119,6 @@ class BucketedPairs:
             raise DataError("there are no sentence pairs to train on")
         if tokens < 1:
             raise DataError(f"batches of {tokens} tokens; expected at least 1")
-        self.position = 0
         self._pairs, self._tokens, self._seed = pairs, tokens, seed
         self._source_N, self._target_N = pairs.source_length_N, pairs.target_length_N
         self._firsts = [0]  # the position of the first batch of each epoch counted so far, and of the next one
@@ -129,9 +129,6 @@ class BucketedPairs:
         """Batches of the first epoch; the others differ by a few."""
         self._find(0)
         return self._firsts[1]
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def next(self) -> PairBatch:
         epoch, index = self._find(self.position)

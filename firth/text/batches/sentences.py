@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.text.batches.buckets import Bucketed, by_length
+from firth.text.batches.buckets import Bucketed, Sweepable, by_length
 from firth.text.batches.padding import PADDING, Ints, padded_rows, starts_of
 from firth.text.batches.permutation import keys
 from firth.text.tokenizers.special_tokens import Ids
@@ -40,8 +40,8 @@ class TaggedBatch:
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Encoded sentences, concatenated; a sentence has words, a word has pieces and a spelling."""
+class Sentences(Sweepable[TaggedBatch]):
+    """Encoded sentences, concatenated; a sentence has words, a word has pieces and a spelling. `length_N` is in pieces."""
 
     ids: Ids
     starts: Ints  # where the pieces of each sentence begin, and where those of the last one end: N + 1 numbers
@@ -67,19 +67,11 @@ class Sentences:
             starts_of(map(len, spellings)),
         )
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
     @property
     def words(self) -> int:
         return len(self.first)
 
-    @property
-    def length_N(self) -> Ints:
-        """In pieces."""
-        return np.diff(self.starts)
-
-    def batch(self, row_B: Ints, *, spelled: bool) -> TaggedBatch:
+    def batch(self, row_B: Ints, *, spelled: bool = False) -> TaggedBatch:
         token_BT, length_B = padded_rows(self.ids, self.starts, row_B)
         first_BW, _ = padded_rows(self.first, self.word_starts, row_B)
         label_BW, count_B = padded_rows(self.label, self.word_starts, row_B, PADDING)
@@ -92,7 +84,7 @@ class Sentences:
             symbol_BWK[there_BW] = symbol_MK
         return TaggedBatch(token_BT, length_B, first_BW, symbol_BWK, label_BW)
 
-    def sweep(self, batch: int, *, spelled: bool) -> Iterator[tuple[Ints, TaggedBatch]]:
+    def sweep(self, batch: int, *, spelled: bool = False) -> Iterator[tuple[Ints, TaggedBatch]]:
         """All sentences once, grouped by similar length: each batch, and the sentences that are its rows."""
         for row_B in by_length(self.length_N, batch):
             yield row_B, self.batch(row_B, spelled=spelled)

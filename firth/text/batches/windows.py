@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.text.batches import Seekable
 from firth.text.batches.permutation import keys, permuted
 from firth.text.tokenizers.special_tokens import Ids
 
@@ -34,7 +35,7 @@ class TokenBatch:
         return self.target_BT.size
 
 
-class _Shuffled:
+class _Shuffled(Seekable):
     """Windows of `context` tokens in shuffled order.
 
     Each epoch cuts the text at new places: consecutive windows from a random offset below `context`. A window that would
@@ -46,7 +47,6 @@ class _Shuffled:
 
     def __init__(self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None) -> None:
         _check(ids, context)
-        self.position = 0
         self._start = start
         self._ids, self._batch, self._context, self._seed = np.asarray(ids), batch, context, seed
         self._count = (len(ids) - 1) // context
@@ -56,9 +56,6 @@ class _Shuffled:
     def per_epoch(self) -> int:
         """Batches in an epoch, rounded up."""
         return -(-self._count // self._batch)
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def _next(self) -> TokenBatch:
         first = self.position * self._batch
@@ -102,7 +99,7 @@ class TransformedWindows(_Shuffled, Generic[Made]):
         return self._transform(self._next().input_BT, np.arange(first, first + self._batch, dtype=np.uint64))
 
 
-class Streams:
+class Streams(Seekable):
     """`batch` contiguous streams side by side, for truncated backpropagation with carried state.
 
     Every epoch begins fresh, at a small random offset, and drops the tokens that do not fill a window of every stream. If the
@@ -112,7 +109,6 @@ class Streams:
 
     def __init__(self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None) -> None:
         _check(ids, context)
-        self.position = 0
         self._start = start
         self._ids, self._context, self._seed = np.asarray(ids), context, seed
         predicted = len(ids) - 1
@@ -121,9 +117,6 @@ class Streams:
         apart = min(length, (predicted - length) // max(1, batch - 1))
         self._origins = np.arange(batch) * apart
         self._slack = min(context - 1, predicted - length - int(self._origins[-1]))
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def next(self) -> TokenBatch:
         epoch, window = divmod(self.position, self.per_epoch)

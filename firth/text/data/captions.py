@@ -17,7 +17,7 @@ from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.pairs import ended
 from firth.text.datasets import digits, scenes
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, held_out
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import find
 from firth.text.readers.formats import records
@@ -27,17 +27,11 @@ from firth.text.readers.reader import Column
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True)
-class CaptionData:
+@dataclass(frozen=True, kw_only=True)
+class CaptionData(SplitData[Captions]):
     """The data of a captioning run."""
 
-    tokenizer: Tokenizer
-    train: Captions
-    valid: Captions | None
-    test: Captions | None
-    sha256: str  # of the captions and images that training and the held-out part were taken from
     unseen: Captions | None = None  # scenes with pairs of colour and shape that never occur in training
-    notice: str | None = None  # on the training captions that are too long; None if there are none
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ def prepare_captions(
         train = train.within(limit)
     notice = left_out(len(encoded["train"]), len(train), "training captions", f"{limit} tokens")
     valid, test, unseen = (encoded.get(name) for name in ("valid", "test", "unseen"))
-    return CaptionData(tokenizer, train, valid, test, sha256, unseen, notice)
+    return CaptionData(tokenizer, train, valid, test, sha256, notice, unseen=unseen)
 
 
 def encode_captions(path: str | Path, tokenizer: Tokenizer, data: CaptionsConfig, progress: Progress = silent) -> Captions:

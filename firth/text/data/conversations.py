@@ -18,7 +18,7 @@ from firth.text.data.running_text import open_corpus
 from firth.text.data_set import DATA_SETS, Part
 from firth.text.datasets import download
 from firth.text.datasets.chats import chats
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, held_out
 from firth.text.readers.chat_files import read_conversations
 from firth.text.readers.corpus import find
 from firth.text.readers.pieces import pieces_of_texts
@@ -40,16 +40,7 @@ class Conversations:
         return len(self.texts)
 
 
-@dataclass(frozen=True)
-class ChatData:
-    """The data of a conversation run."""
-
-    tokenizer: Tokenizer
-    train: Conversations
-    valid: Conversations | None
-    test: Conversations | None
-    sha256: str  # of the conversations that were split into training and held-out part
-    notice: str | None = None  # on the training conversations that are too long; None if there are none
+ChatData = SplitData[Conversations]
 
 
 def prepare_conversations(
@@ -80,7 +71,7 @@ def prepare_conversations(
     encoded = encode(train, tokenizer, progress, format)
     kept = [one for one, length in zip(train, encoded.encoded.length_N, strict=True) if limit is None or length <= limit]
     notice = left_out(len(train), len(kept), "training conversations", f"{limit} tokens")
-    return ChatData(
+    return SplitData(
         tokenizer,
         encoded if len(kept) == len(train) else encode(kept, tokenizer, progress, format),
         None if valid is None else encode(valid, tokenizer, progress, format),

@@ -6,53 +6,41 @@ Training prompts never end: each batch is drawn from (seed, its number). Validat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from firth.text.batches import Seekable
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays
 from firth.text.data_set import Part
 from firth.text.datasets.in_context_tasks import LinearFunctions, PointBatch, PointPrompts, SwapBatch, SwapPrompts, Swaps, Tasks
+from firth.text.holdout import SplitData
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 _PARTS: tuple[Part, ...] = ("train", "valid", "test")
+P = TypeVar("P", bound=SwapPrompts | PointPrompts)
 _HELD_OUT = 0  # the seed of the validation and test prompts
 
 
-@dataclass(frozen=True)
-class SwapData:
-    """The data of a run on permutations of letters."""
+@dataclass(frozen=True, kw_only=True)
+class PromptData(SplitData[P]):
+    """The data of a run that learns in context: permutations of letters, or linear functions. There are as many prompts to train
+    on as to test on; `sha256` is that of validation and test."""
 
-    tokenizer: Tokenizer
-    tasks: Swaps
-    train: SwapPrompts  # as many as for test, with training tasks
-    valid: SwapPrompts
-    test: SwapPrompts
-    sha256: str  # of the validation and test prompts
+    tasks: Tasks
 
 
-@dataclass(frozen=True)
-class LinearData:
-    """The data of a run on linear functions."""
-
-    tokenizer: Tokenizer
-    tasks: LinearFunctions
-    train: PointPrompts
-    valid: PointPrompts
-    test: PointPrompts
-    sha256: str
+SwapData = PromptData[SwapPrompts]
+LinearData = PromptData[PointPrompts]
 
 
-class FreshPrompts:
-    """Batches of training prompts without end: each is drawn from the seed and its number, so a resumed run continues."""
+class FreshPrompts(Seekable):
+    """Batches of training prompts without end: each is drawn from the seed and its number."""
 
     def __init__(self, tasks: Tasks, batch: int, seed: int) -> None:
-        self.position = 0
         self._tasks, self._batch, self._seed = tasks, batch, seed
-
-    def seek(self, position: int) -> None:
-        self.position = position
 
     def next(self) -> SwapBatch | PointBatch:
         random = np.random.default_rng((self._seed, self.position))
@@ -63,13 +51,13 @@ class FreshPrompts:
 def prepare_swaps(data: SwapsConfig, tokenizer: TokenizerConfig | Tokenizer) -> SwapData:
     tasks = Swaps(data.letters, data.word_length, data.examples)
     train, valid, test = (tasks.draw(part, data.count // 10, _random(part)) for part in _PARTS)
-    return SwapData(_vocabulary(tasks, tokenizer), tasks, train, valid, test, _sha256(valid, test))
+    return PromptData(_vocabulary(tasks, tokenizer), train, valid, test, _sha256(valid, test), tasks=tasks)
 
 
 def prepare_linear(data: LinearConfig, tokenizer: TokenizerConfig | Tokenizer) -> LinearData:
     tasks = LinearFunctions(data.dimensions, data.noise, data.examples)
     train, valid, test = (tasks.draw(part, data.count // 10, _random(part)) for part in _PARTS)
-    return LinearData(_vocabulary(tasks, tokenizer), tasks, train, valid, test, _sha256(valid, test))
+    return PromptData(_vocabulary(tasks, tokenizer), train, valid, test, _sha256(valid, test), tasks=tasks)
 
 
 def prompt_tokens(data: SwapsConfig | LinearConfig) -> int:

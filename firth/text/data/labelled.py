@@ -21,7 +21,7 @@ from firth.text.data.running_text import has_files, open_corpus, settings_for, w
 from firth.text.data_set import DATA_SETS, DataSet
 from firth.text.datasets import download
 from firth.text.datasets.negations import negations_file
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, parts
 from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.corpus import Corpus, find
 from firth.text.readers.formats import one_of_tables, records
@@ -38,17 +38,11 @@ class LabelledText(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True)
-class Labelled:
+@dataclass(frozen=True, kw_only=True)
+class Labelled(SplitData[Examples]):
     """The data of a classification run."""
 
-    tokenizer: Tokenizer
     labels: tuple[str, ...]  # the classes; an example stores the number of its class
-    train: Examples
-    valid: Examples | None
-    test: Examples | None
-    sha256: str  # of the examples that were split into training and held-out part
-    notice: str | None = None  # on the training texts that are too long; None if there are none
 
 
 def prepare_labelled(
@@ -73,11 +67,7 @@ def prepare_labelled(
         whole = list(layout.read(corpus, progress))
     more = [example for name in more_names for example in _more(name, data, layout, progress)]
     labels = _classes(whole + more, data.labels, corpus.name)
-    train, valid = whole, None
-    if data.valid_path is not None:
-        valid = list(layout.read(find(data.valid_path, data.format, data.field), progress))
-    elif data.valid:
-        train, valid = held_out(whole, data.valid, "examples")
+    train, valid, test = parts(data, whole, lambda path: layout.read(find(path, data.format, data.field), progress), "examples")
     train = train + more
     if isinstance(tokenizer, TokenizerConfig):
         known = tokenizer.learns_from(train, valid)
@@ -86,15 +76,14 @@ def prepare_labelled(
     encoded = _encoded(train, tokenizer, labels, progress)
     kept = encoded.within(limit)
     notice = left_out(len(encoded), len(kept), f"training texts of {corpus.name}", f"{limit} tokens", "model.context")
-    test = None if data.test_path is None else list(layout.read(find(data.test_path, data.format, data.field), progress))
     return Labelled(
         tokenizer,
-        labels,
         kept,
         None if valid is None else _encoded(valid, tokenizer, labels, progress),
         None if test is None else _encoded(test, tokenizer, labels, progress),
         sha256_of_texts((example.text, example.label) for example in whole + more),
         notice,
+        labels=labels,
     )
 
 

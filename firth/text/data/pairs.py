@@ -21,7 +21,7 @@ from firth.text.datasets.chats import chats
 from firth.text.datasets.dates import dates
 from firth.text.datasets.docs import docstring_summaries
 from firth.text.datasets.prompts import prompts
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, held_out
 from firth.text.readers.pieces import pieces_of_texts
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
@@ -29,17 +29,11 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 Tokenizers = tuple[Tokenizer, Tokenizer]  # source and target; the same one twice if the vocabulary is joint
 
 
-@dataclass(frozen=True)
-class PairData:
-    """The data of a sequence-to-sequence run."""
+@dataclass(frozen=True, kw_only=True)
+class PairData(SplitData[Pairs]):
+    """The data of a sequence-to-sequence run; `tokenizer` is that of the target."""
 
-    source_tokenizer: Tokenizer
-    tokenizer: Tokenizer  # of the target; the same if the vocabulary is joint
-    train: Pairs
-    valid: Pairs | None
-    test: Pairs | None
-    sha256: str  # of the pairs that were split into training and held-out part
-    notice: str | None = None  # on the training pairs that are too long; None if there are none
+    source_tokenizer: Tokenizer  # the same if the vocabulary is joint
 
 
 def prepare_pairs(
@@ -73,7 +67,8 @@ def prepare_pairs(
     kept = _within(encoded, limit)
     texts = ((train[n].source, train[n].target) for n in kept) if all_texts else None
     return PairData(
-        *tokenizer,
+        source_tokenizer=tokenizer[0],
+        tokenizer=tokenizer[1],
         train=Pairs.of([encoded[0][n] for n in kept], [encoded[1][n] for n in kept], texts, start=_start(tokenizer)),
         valid=None if valid is None else _with_texts(valid, tokenizer, progress),
         test=None if test is None else _with_texts(test, tokenizer, progress),

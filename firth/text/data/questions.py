@@ -8,7 +8,6 @@ by half, so that one of them holds the whole answer if that is at most half a wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from firth.text.batches.questions import NOWHERE, QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.running_text import open_corpus, with_local_paths
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, parts
 from firth.text.readers.corpus import find
 from firth.text.readers.pieces import pieces_of_texts
 from firth.text.readers.reader import Format
@@ -30,29 +29,7 @@ from firth.text.tokenizers.offsets import Span, offsets
 from firth.text.tokenizers.special_tokens import Ids
 from firth.text.tokenizers.tokenizer import Tokenizer
 
-
-@dataclass(frozen=True)
-class QuestionData:
-    """The data of a question-answering run."""
-
-    tokenizer: Tokenizer
-    train: QuestionWindows
-    valid: QuestionWindows | None
-    test: QuestionWindows | None
-    sha256: str  # of the questions that were split into training and held-out part
-    limit: int
-
-    @property
-    def notice(self) -> str | None:
-        """A sentence on the contexts that do not fit into one window; None if all do."""
-        if not self.train.several:
-            return None
-        unlearned = len(self.train) - len(self.train.answered)
-        return (
-            f"{self.train.several:,} of {len(self.train.questions):,} training contexts do not fit into {self.limit:,} tokens "
-            f"with their question and are split into windows that overlap by half. {unlearned:,} of {len(self.train):,} windows "
-            "do not hold the whole answer and are not used for training."
-        )
+QuestionData = SplitData[QuestionWindows]
 
 
 def prepare_questions(
@@ -67,19 +44,32 @@ def prepare_questions(
     data = with_local_paths(data, progress)
     with open_corpus(data, progress) as corpus:
         whole = read_questions(corpus, progress)
-    train, valid = whole, None
-    if data.valid_path is not None:
-        valid = read_questions(find(data.valid_path, data.format, empty=data.empty), progress)
-    elif data.valid:
-        train, valid = held_out(whole, data.valid, "questions", lambda one: one.context)
+    train, valid, test = parts(
+        data,
+        whole,
+        lambda path: read_questions(find(path, data.format, empty=data.empty), progress),
+        "questions",
+        lambda one: one.context,
+    )
     if isinstance(tokenizer, TokenizerConfig):
         known = tokenizer.learns_from(train, valid)
         texts = dict.fromkeys(text for one in known for text in (one.context, one.question))  # each context once
         tokenizer = Tokenizer.train(tokenizer, pieces_of_texts(texts), documents=2 * len(known))
-    test = None if data.test_path is None else read_questions(find(data.test_path, data.format, empty=data.empty), progress)
     made = [None if part is None else windows(part, tokenizer, limit, progress) for part in (train, valid, test)]
     assert made[0] is not None
-    return QuestionData(tokenizer, made[0], made[1], made[2], sha256_of_texts(map(_texts, whole)), limit)
+    return SplitData(tokenizer, made[0], made[1], made[2], sha256_of_texts(map(_texts, whole)), _notice(made[0], limit))
+
+
+def _notice(train: QuestionWindows, limit: int) -> str | None:
+    """A sentence on the contexts that do not fit into one window; None if all do."""
+    if not train.several:
+        return None
+    unlearned = len(train) - len(train.answered)
+    return (
+        f"{train.several:,} of {len(train.questions):,} training contexts do not fit into {limit:,} tokens with their question "
+        f"and are split into windows that overlap by half. {unlearned:,} of {len(train):,} windows do not hold the whole answer "
+        "and are not used for training."
+    )
 
 
 def encode_questions(

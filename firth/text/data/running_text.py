@@ -18,6 +18,7 @@ from firth.text.config import DataConfig, RunningTextConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
 from firth.text.datasets import download
 from firth.text.datasets.docs import docs_corpus
+from firth.text.holdout import SplitData
 from firth.text.limits import limits
 from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.corpus import Corpus, Scan, find, inline, part, scan, spool
@@ -28,15 +29,10 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 C = TypeVar("C", bound=DataConfig)
 
 
-@dataclass(frozen=True)
-class Prepared:
+@dataclass(frozen=True, kw_only=True)
+class Prepared(SplitData[TokenFile]):
     """The data of a run on running text."""
 
-    tokenizer: Tokenizer
-    train: TokenFile
-    valid: TokenFile | None
-    test: TokenFile | None
-    sha256: str  # of the text that was split into training and held-out part
     documents: int
 
 
@@ -74,7 +70,7 @@ def prepare(
         elif cut < whole.characters:
             valid = token_file(corpus, whole, cut, whole.characters, tokenizer, report)
         test = _whole_file(data, tokenizer, report)
-        return Prepared(tokenizer, train, valid, test, whole.sha256, whole.documents)
+        return Prepared(tokenizer, train, valid, test, whole.sha256, documents=whole.documents)
 
 
 def running_text(place: str) -> DataConfig:

@@ -20,7 +20,7 @@ from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.labelled import listed
 from firth.text.data.running_text import open_corpus, with_local_paths
 from firth.text.data_set import DATA_SETS
-from firth.text.holdout import held_out
+from firth.text.holdout import SplitData, parts
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.conll import ConllColumns, Sentence, tagged_format
 from firth.text.readers.corpus import Corpus, find
@@ -31,16 +31,11 @@ from firth.text.tokenizers.word_alignment import WordAligner
 _SENTENCE_END = b"\xfe"  # hashed after each sentence; no UTF-8 text contains it
 
 
-@dataclass(frozen=True)
-class Tagged:
+@dataclass(frozen=True, kw_only=True)
+class Tagged(SplitData[Sentences]):
     """The data of a tagging run."""
 
-    tokenizer: Tokenizer
     labels: tuple[str, ...]  # the tags; a word stores the number of its tag
-    train: Sentences
-    valid: Sentences | None
-    test: Sentences | None
-    sha256: str  # of the sentences that were split into training and held-out part
 
 
 def prepare_tagged(data: TaggedConfig, tokenizer: TokenizerConfig | Tokenizer, progress: Progress = silent) -> Tagged:
@@ -56,24 +51,19 @@ def prepare_tagged(data: TaggedConfig, tokenizer: TokenizerConfig | Tokenizer, p
     with open_corpus(data, progress) as corpus:
         whole = _read(corpus, columns, progress)
     labels = _tags(whole, data.labels, corpus.name)
-    train, valid = whole, None
-    if data.valid_path is not None:
-        valid = _read(find(data.valid_path, data.format), columns, progress)
-    elif data.valid:
-        train, valid = held_out(whole, data.valid, "sentences")
+    train, valid, test = parts(data, whole, lambda path: _read(find(path, data.format), columns, progress), "sentences")
     if isinstance(tokenizer, TokenizerConfig):
         known = tokenizer.learns_from(train, valid)
         texts = pieces_of_texts(" ".join(sentence.words) for sentence in known)
         tokenizer = Tokenizer.train(tokenizer, texts, documents=1)
-    test = None if data.test_path is None else _read(find(data.test_path, data.format), columns, progress)
     align = WordAligner(tokenizer)
     return Tagged(
         tokenizer,
-        labels,
         _encoded(train, align, labels, progress),
         None if valid is None else _encoded(valid, align, labels, progress),
         None if test is None else _encoded(test, align, labels, progress),
         _sha256(whole),
+        labels=labels,
     )
 
 

@@ -6,7 +6,7 @@ unverified: we never had a copy. A file without url is available from a mirror (
 
 from __future__ import annotations
 
-from firth.text.data_set import DATA_SETS, DataSet, File, Packing, PairFiles, Split
+from firth.text.data_set import DATA_SETS, PARTS, DataSet, File, Packing, PairFiles, Split
 from firth.text.datasets import opinions, python_source_tags, stories
 
 _GITHUB = "https://raw.githubusercontent.com"
@@ -15,8 +15,6 @@ _WIKITEXT = f"{_GITHUB}/pytorch/examples/main/word_language_model/data/wikitext-
 _MULTI30K = f"{_GITHUB}/multi30k/dataset/master/data/task1/raw"
 _SST2 = f"{_GITHUB}/clairett/pytorch-sentiment-classification/master/data/SST2"
 _SCAN = f"{_GITHUB}/brendenlake/SCAN/master"
-_WORDSIM = f"{_GITHUB}/mfaruqui/eval-word-vectors/master/data/word-sim"
-_CONLL = "https://data.deepai.org/conll2003.zip"
 
 
 def _files(folder: str, *files: tuple[str, int, str], packing: Packing = "plain") -> tuple[File, ...]:
@@ -147,11 +145,7 @@ FILE_SETS = (
         "news with named entities (persons, places, organisations), one word per line",
         "https://www.clips.uantwerpen.be/conll2003/ner",
         "Reuters; research use",
-        (
-            File("train.txt", None, None, _CONLL, "zip"),
-            File("valid.txt", None, None, _CONLL, "zip"),
-            File("test.txt", None, None, _CONLL, "zip"),
-        ),
+        tuple(File(f"{part}.txt", None, None, "https://data.deepai.org/conll2003.zip", "zip") for part in PARTS),
         train="train.txt",
         valid="valid.txt",
         test="test.txt",
@@ -177,31 +171,14 @@ FILE_SETS = (
         "commands and their action sequences; simple and length splits",
         "https://arxiv.org/abs/1711.00350",
         "BSD",
-        (
-            File(
-                "simple_train.txt",
-                3_267_938,
-                "941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd",
-                f"{_SCAN}/simple_split/tasks_train_simple.txt",
-            ),
-            File(
-                "simple_test.txt",
-                812_450,
-                "1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6",
-                f"{_SCAN}/simple_split/tasks_test_simple.txt",
-            ),
-            File(
-                "length_train.txt",
-                2_723_418,
-                "b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2",
-                f"{_SCAN}/length_split/tasks_train_length.txt",
-            ),
-            File(
-                "length_test.txt",
-                1_356_970,
-                "0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3",
-                f"{_SCAN}/length_split/tasks_test_length.txt",
-            ),
+        tuple(
+            File(f"{split}_{part}.txt", size, sha256, f"{_SCAN}/{split}_split/tasks_{part}_{split}.txt")
+            for split, part, size, sha256 in (
+                ("simple", "train", 3_267_938, "941bb8a088c5f53ceff12fde902dc008933cf0c4203cc672c47b5f79d73262dd"),
+                ("simple", "test", 812_450, "1fe1c8f5a19d0dc40e41bab94278f45f66f3dc415a978bd29855a23440610fc6"),
+                ("length", "train", 2_723_418, "b034212dc7cf87ce62f3a067dd6ad49c4d5cd18d51d615d13825516bcb1ebbc2"),
+                ("length", "test", 1_356_970, "0760752ed34a75116ae11dcc1ee17526b7500060da1366540730fa24894d7db3"),
+            )
         ),
         pairs=PairFiles(
             ("command", "actions"),
@@ -229,25 +206,11 @@ FILE_SETS = (
         "human ratings of word similarity: WS-353, SimLex-999, MEN",
         "https://github.com/mfaruqui/eval-word-vectors",
         "research use",
-        (
-            File(
-                "EN-WS-353-ALL.txt",
-                7_405,
-                "ce12919b240af45bdf46d243601eaca2b6212b159b5e7e9b435ee7ee40c5619c",
-                f"{_WORDSIM}/EN-WS-353-ALL.txt",
-            ),
-            File(
-                "EN-SIMLEX-999.txt",
-                18_024,
-                "405394ffb7d25f6d0e3c041f87c9f27d29dc6b047506769953e85c4523b11685",
-                f"{_WORDSIM}/EN-SIMLEX-999.txt",
-            ),
-            File(
-                "EN-MEN-TR-3k.txt",
-                53_593,
-                "888b13580faa362c7b11da0a670258cf1b1eb4bf0ecbcd418918729a3bd3f43a",
-                f"{_WORDSIM}/EN-MEN-TR-3k.txt",
-            ),
+        _files(
+            f"{_GITHUB}/mfaruqui/eval-word-vectors/master/data/word-sim",
+            ("EN-WS-353-ALL.txt", 7_405, "ce12919b240af45bdf46d243601eaca2b6212b159b5e7e9b435ee7ee40c5619c"),
+            ("EN-SIMLEX-999.txt", 18_024, "405394ffb7d25f6d0e3c041f87c9f27d29dc6b047506769953e85c4523b11685"),
+            ("EN-MEN-TR-3k.txt", 53_593, "888b13580faa362c7b11da0a670258cf1b1eb4bf0ecbcd418918729a3bd3f43a"),
         ),
     ),
     DataSet(

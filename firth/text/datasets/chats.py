@@ -28,10 +28,9 @@ from firth.text.datasets import download
 from firth.text.datasets.chat_phrasings import Phrasings
 from firth.text.datasets.dates import dates
 from firth.text.datasets.negations import negations
+from firth.text.datasets.prompts import dutch, sentiments
 from firth.text.holdout import held_out
 from firth.text.readers.conll import ConllColumns
-from firth.text.readers.formats import records
-from firth.text.readers.reader import Column
 
 LOCALES = ("de", "en_GB", "en_US", "es", "fr", "it", "nl")
 _PARTS: tuple[Part, ...] = ("train", "valid", "test")
@@ -104,10 +103,8 @@ def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> I
             cuts = {"train": (2 * tenth, _OPINIONS), "valid": (0, tenth), "test": (tenth, 2 * tenth)}[part]
             yield from (ChatExample(text, label) for text, label in negations(_OPINIONS)[slice(*cuts)])
         case "reviews":
-            entry, folder = DATA_SETS["sst2"], download.local("sst2", progress)
-            path = folder / str(getattr(entry, part))
-            for _, (text, label) in records(path, (Column("text"), Column("label", numbers=True)), header=entry.columns):
-                yield ChatExample(text, dict(entry.labels or ())[label])
+            meaning = dict(DATA_SETS["sst2"].labels)
+            yield from (ChatExample(text, meaning[label]) for _, (text, label) in sentiments(part, progress))
         case "dutch":
             yield from _dutch(part, progress)
         case "dates":
@@ -122,11 +119,7 @@ def _examples(skill: ChatSkill, count: int, part: Part, progress: Progress) -> I
 
 def _dutch(part: Part, progress: Progress) -> Iterator[ChatExample]:
     """tatoeba-en-nl is one file: the parts are held out here, all translations of a sentence together."""
-    entry, folder = DATA_SETS["tatoeba-en-nl"], download.local("tatoeba-en-nl", progress)
-    assert entry.pairs is not None
-    path = folder / entry.pairs.splits[0].train
-    rows = records(path, [Column("en"), Column("nl")], header=entry.pairs.sides)
-    whole = [ChatExample(*(text.replace("\n", " ").strip() for text in texts)) for _, texts in rows]
+    whole = [ChatExample(*texts) for _, texts in dutch(progress)]
     rest, test = held_out(whole, _HELD_OUT, "pairs", lambda example: example.text)
     train, valid = held_out(rest, _HELD_OUT, "pairs", lambda example: example.text)
     yield from {"train": train, "valid": valid, "test": test}[part]

@@ -6,9 +6,8 @@ read "I do not like it". A grammar supplies such sentences: a word with a sentim
 
 from __future__ import annotations
 
-import csv
-import io
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from firth.text import cache, sealed
@@ -74,11 +73,8 @@ def negations_file() -> Path:
     """The sentences as a tsv file in the cache folder, with the header `text label`."""
     path = cache.cache_folder() / f"negations-{VERSION}-{COUNT}-{SEED}.tsv"
     if not sealed.whole(path):
-        file = io.StringIO(newline="")
-        rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
-        rows.writerow(("text", "label"))
-        rows.writerows(negations())
-        sealed.write_text(path, file.getvalue())
+        rows = [("text", "label"), *negations()]
+        sealed.write_text(path, "".join(f"{text}\t{label}\n" for text, label in rows))
     return path
 
 
@@ -92,6 +88,11 @@ def _adjective(draw: random.Random) -> tuple[str, str, int]:
     """A thing, an adjective, and whether the adjective is good."""
     good = draw.randrange(2)
     return draw.choice(_THINGS), draw.choice(_ADJECTIVES[good]), good
+
+
+def _either(draw: random.Random, good: int, straight: Sequence[str], negated: Sequence[str]) -> tuple[str, int]:
+    """A sentence that keeps the sentiment, or one that reverses it."""
+    return (draw.choice(straight), good) if draw.randrange(2) else (draw.choice(negated), 1 - good)
 
 
 def _plain(draw: random.Random) -> tuple[str, int]:
@@ -126,10 +127,8 @@ def _verb(draw: random.Random) -> tuple[str, int]:
     good, thing = draw.randrange(2), draw.choice(_THINGS)
     verb, past = draw.choice(_VERBS[good]), draw.choice(_PAST[good])
     who = draw.choice(("i", "we", "they", "my friends", "the critics"))
-    if draw.randrange(2):
-        straight = (f"{who} {verb} this {thing}", f"{who} {past} the {thing}", f"{who} really {verb} the {thing}")
-        return draw.choice((*straight, f"everybody {past} the {thing}")), good
-    frames = (
+    straight = (f"{who} {verb} this {thing}", f"{who} {past} the {thing}", f"{who} really {verb} the {thing}")
+    negated = (
         f"{who} do not {verb} this {thing}",
         f"{who} do n't {verb} the {thing}",
         f"{who} did not {verb} the {thing}",
@@ -138,17 +137,14 @@ def _verb(draw: random.Random) -> tuple[str, int]:
         f"nobody {past} the {thing}",
         f"{who} hardly {verb} this {thing}",
     )
-    return draw.choice(frames), 1 - good
+    return _either(draw, good, (*straight, f"everybody {past} the {thing}"), negated)
 
 
 def _noun(draw: random.Random) -> tuple[str, int]:
     good, thing = draw.randrange(2), draw.choice(_THINGS)
     noun = draw.choice(_NOUNS[good])
-    if draw.randrange(2):
-        return draw.choice(
-            (f"the {thing} has a lot of {noun}", f"there is much {noun} in this {thing}", f"a {thing} full of {noun}")
-        ), good
-    frames = (
+    straight = (f"the {thing} has a lot of {noun}", f"there is much {noun} in this {thing}", f"a {thing} full of {noun}")
+    negated = (
         f"the {thing} has no {noun}",
         f"there are no {noun} in this {thing}",
         f"a {thing} without {noun}",
@@ -156,20 +152,16 @@ def _noun(draw: random.Random) -> tuple[str, int]:
         f"i see no {noun} in the {thing}",
         f"the {thing} is free of {noun}",
     )
-    return draw.choice(frames), 1 - good
+    return _either(draw, good, straight, negated)
 
 
 def _event(draw: random.Random) -> tuple[str, int]:
     good = draw.randrange(2)
     event, result = draw.choice(_EVENTS[good]), draw.choice(_RESULTS[good])
     thing = draw.choice(_THINGS)
-    if draw.randrange(2):
-        return draw.choice(
-            (f"i would {event}", f"we will {event}", f"the {thing} always {result}", f"the {thing} {result}")
-        ), good
-    return draw.choice(
-        (f"i would not {event}", f"we will never {event}", f"the {thing} never {result}", f"the {thing} hardly {result}")
-    ), 1 - good
+    straight = (f"i would {event}", f"we will {event}", f"the {thing} always {result}", f"the {thing} {result}")
+    negated = (f"i would not {event}", f"we will never {event}", f"the {thing} never {result}", f"the {thing} hardly {result}")
+    return _either(draw, good, straight, negated)
 
 
 def _reaction(draw: random.Random) -> tuple[str, int]:

@@ -10,13 +10,11 @@ have. Validation, which selects weights, has the frames of training.
 
 from __future__ import annotations
 
-import csv
 import random
 import re
 from pathlib import Path
 
-from firth.files import replacing
-from firth.text import cache
+from firth.text import cache, sealed
 from firth.text.data_set import Part
 from firth.text.datasets import opinion_words as words
 from firth.text.datasets.opinion_frames import HELD_OUT, KNOWN, PLAIN
@@ -50,11 +48,9 @@ def cached_parts() -> dict[str, Path]:
     """Each part as a tsv file in the cache folder, with the header `text label`."""
     paths: dict[str, Path] = {part: cache.cache_folder() / f"opinions-{_MAKER}-{part}.tsv" for part in _SIZES}
     for part in _SIZES:
-        if not (path := paths[part]).is_file():
-            with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-                rows = csv.writer(file, dialect="excel-tab", lineterminator="\n")
-                rows.writerow(("text", "label"))
-                rows.writerows(opinions(part))
+        if not sealed.whole(paths[part]):
+            rows = [("text", "label"), *opinions(part)]
+            sealed.write_text(paths[part], "".join(f"{text}\t{label}\n" for text, label in rows))
     return paths
 
 

@@ -21,22 +21,24 @@ _DUTCH = ("en", "nl")
 
 def prompts(part: Part, valid: float, progress: Progress) -> Iterator[Record]:
     """The source and target of each prompt of a part; a share `valid` of the Dutch sentences is held out."""
-    for where, (text, label) in _sentiments(part, progress):
+    for where, (text, label) in sentiments(part, progress):
         yield Record(where, [f"sentiment: {text}", _SENTIMENTS[label]])
     if part != "test":
-        whole = list(_dutch(progress))
+        whole = list(dutch(progress))
         train, rest = held_out(whole, valid, "pairs", _source) if valid else (whole, [])
         for where, (source, target) in train if part == "train" else rest:
             yield Record(where, [f"dutch: {source}", target])
 
 
-def _sentiments(part: Part, progress: Progress) -> Iterator[Record]:
+def sentiments(part: Part, progress: Progress) -> Iterator[Record]:
+    """The sentences of a part of sst2, and their labels."""
     entry, folder = DATA_SETS["sst2"], download.local("sst2", progress)
     path = folder / str(getattr(entry, part))
     return records(path, (Column("text"), Column("label", numbers=True)), header=entry.columns)
 
 
-def _dutch(progress: Progress) -> Iterator[Record]:
+def dutch(progress: Progress) -> Iterator[Record]:
+    """The sentences of tatoeba-en-nl, and their translations."""
     entry, folder = DATA_SETS["tatoeba-en-nl"], download.local("tatoeba-en-nl", progress)
     assert entry.pairs is not None
     path = folder / entry.pairs.splits[0].train

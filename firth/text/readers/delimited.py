@@ -23,33 +23,27 @@ class Csv(TableReader):
     @classmethod
     def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[FileRow]:
         """`header` names the columns of a table whose first line does not, that is, of one that lacks a requested column."""
-        return _rows(cls, path, columns, tick, header)
+        csv.field_size_limit(limits().line)  # for the whole process: the default refuses cells of more than 131,072 characters
+        table = csv.reader(lines(path, tick), **cls.dialect)
+        try:
+            first = next(table, None)
+            if first is None:
+                return
+            named = header is None or all(column.name in first for column in columns if not column.optional)
+            names = first if named else list(header or ())
+            places = [_place(column, names, path) for column in columns]
+            for cells in table if named else chain([first], table):
+                if cells:
+                    where = f"{path}:{table.line_num}"
+                    yield FileRow(where, [_cell(cells, place, where, names) for place in places])
+        except csv.Error as error:
+            raise DataError(f"{path}:{table.line_num} is not valid {cls.kind} ({error})") from error
 
 
 class Tsv(Csv):
     kind, label, suffixes = "tsv", "TSV", (".tsv",)
     about = "Tab-separated columns; the first line names them."
     dialect: ClassVar[dict[str, Any]] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-
-
-def _rows(
-    reader: type[Csv], path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None
-) -> Iterator[FileRow]:
-    csv.field_size_limit(limits().line)  # for the whole process: the default refuses cells of more than 131,072 characters
-    table = csv.reader(lines(path, tick), **reader.dialect)
-    try:
-        first = next(table, None)
-        if first is None:
-            return
-        named = header is None or all(column.name in first for column in columns if not column.optional)
-        names = first if named else list(header or ())
-        places = [_place(column, names, path) for column in columns]
-        for cells in table if named else chain([first], table):
-            if cells:
-                where = f"{path}:{table.line_num}"
-                yield FileRow(where, [_cell(cells, place, where, names) for place in places])
-    except csv.Error as error:
-        raise DataError(f"{path}:{table.line_num} is not valid {reader.kind} ({error})") from error
 
 
 def _place(column: Column, names: list[str], path: Path) -> int | None:

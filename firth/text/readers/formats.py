@@ -180,16 +180,5 @@ def _encodable(text: str, where: str) -> str:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return f"of type {type(value).__name__}"
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return names.get(type(value), f"of type {type(value).__name__}")

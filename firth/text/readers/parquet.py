@@ -25,36 +25,32 @@ class Parquet(TableReader):
     @classmethod
     def rows(cls, path: Path, columns: Sequence[Column], tick: Tick, header: Sequence[str] | None = None) -> Iterator[FileRow]:
         """`header` is unused: the file names its columns."""
-        return _rows(path, columns, tick)
-
-
-def _rows(path: Path, columns: Sequence[Column], tick: Tick) -> Iterator[FileRow]:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError:
-        raise DataError(f"{path} is a parquet file, which needs one more package: pip install pyarrow") from None
-    number = 0
-    try:
-        source = path.open("rb") if isinstance(path, RemoteFile) else path
-        with parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
-            present = _present(path, file.schema_arrow.names, columns)
-            size, total = path.stat().st_size, file.metadata.num_rows
-            largest = _largest(file.metadata, present, path)
-            most, given = limits(), 0
-            for batch in file.iter_batches(min(_ROWS, max(_FEW, _MOST // largest)), columns=present, use_threads=False):
-                most.check_size(path, size, given := given + batch.nbytes)
-                for values in _values(batch, columns):
-                    number += 1
-                    yield FileRow(f"{path}, row {number:,}", values)
-                tick(size * number // total)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: a row after row {number:,} is not UTF-8 ({error.reason}). Write the file again.") from error
-    except (arrow.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.strerror:  # the system's; pyarrow's own OSErrors have none
-            raise DataError(f"cannot read {path}: {error.strerror}") from error
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise DataError(f"cannot read {path} as parquet ({reason}). Is it damaged, or compressed a second time?") from error
+        try:
+            import pyarrow as arrow
+            from pyarrow import parquet
+        except ImportError:
+            raise DataError(f"{path} is a parquet file, which needs one more package: pip install pyarrow") from None
+        number = 0
+        try:
+            source = path.open("rb") if isinstance(path, RemoteFile) else path
+            with parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+                present = _present(path, file.schema_arrow.names, columns)
+                size, total = path.stat().st_size, file.metadata.num_rows
+                largest = _largest(file.metadata, present, path)
+                most, given = limits(), 0
+                for batch in file.iter_batches(min(_ROWS, max(_FEW, _MOST // largest)), columns=present, use_threads=False):
+                    most.check_size(path, size, given := given + batch.nbytes)
+                    for values in _values(batch, columns):
+                        number += 1
+                        yield FileRow(f"{path}, row {number:,}", values)
+                    tick(size * number // total)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: a row after row {number:,} is not UTF-8 ({error.reason}). Write the file again.") from error
+        except (arrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.strerror:  # the system's; pyarrow's own OSErrors have none
+                raise DataError(f"cannot read {path}: {error.strerror}") from error
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+            raise DataError(f"cannot read {path} as parquet ({reason}). Is it damaged, or compressed a second time?") from error
 
 
 def _present(path: Path, names: Sequence[str], columns: Sequence[Column]) -> list[str]:

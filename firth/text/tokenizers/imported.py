@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -48,12 +48,6 @@ class ImportedCodec:
         self.lossless = self.style == "bytes" and table["normalizer"] is None and not _adds_space(table["pre_tokenizer"])
         self._special = {token["id"]: token["content"] for token in table["added_tokens"]}
         self.special = {token["id"]: token["content"] for token in table["added_tokens"] if token["special"]}
-        self._token_of: dict[Style, Callable[[str], str]] = {
-            "bytes": _of_bytes,
-            "metaspace": _of_metaspace,
-            "word pieces": lambda name: name.removeprefix("##") if name.startswith("##") else f" {name}",
-            "plain": str,
-        }
         self._joins = table["decoder"] is not None and table["decoder"]["type"] == "ByteLevel"
         self._spelled: dict[int, str] = {}
         self.begin, self.end = _around(tokenizer)
@@ -115,7 +109,7 @@ class ImportedCodec:
         name = self._tokenizer.id_to_token(id)
         if name is None:
             return f"<unused {id}>"
-        return self._special.get(id) or self._token_of[self.style](name) or name
+        return _shown(self._bytes(id, name)) or name
 
     def unseen(self, text: str) -> list[str]:
         if self.unknown is None:
@@ -125,7 +119,7 @@ class ImportedCodec:
     def spelling(self, special: Collection[int]) -> Spelling:
         """The bytes of each token. With the usual decoders, they spell the text except for a space at its beginning."""
         names = [self._tokenizer.id_to_token(id) for id in range(self._tokenizer.get_vocab_size())]
-        never = {*special, *self._skipped()}
+        never = {*special, *self.special}  # `decode` leaves them out
         tokens = tuple(b"" if name is None or id in never else self._bytes(id, name) for id, name in enumerate(names))
         drops_space = self._drops_space(tokens)
         if not self._joins_bytes(tokens, drops_space):
@@ -135,20 +129,16 @@ class ImportedCodec:
         complete = {bytes([byte]) for byte in range(256)} <= set(tokens)
         return Spelling(tokens, None if complete else spelled_by(tokens), drops_space=drops_space)
 
-    def _skipped(self) -> set[int]:
-        """Special tokens, which `decode` leaves out."""
-        table = json.loads(self._tokenizer.to_str())
-        return {token["id"] for token in table["added_tokens"] if token["special"]}
-
     def _bytes(self, id: int, name: str) -> bytes:
-        if id in self._special:
-            return name.encode()
-        if self.style == "bytes":
-            return bytes(byte_of()[mark] for mark in name) if all(mark in byte_of() for mark in name) else name.encode()
-        if self.style == "metaspace":
-            byte = _BYTE.fullmatch(name)
-            return bytes.fromhex(byte[1]) if byte else name.replace(_SPACE, " ").encode()
-        return self._token_of[self.style](name).encode()
+        match "plain" if id in self._special else self.style:
+            case "bytes" if all(mark in byte_of() for mark in name):
+                return bytes(byte_of()[mark] for mark in name)
+            case "metaspace":
+                byte = _BYTE.fullmatch(name)
+                return bytes.fromhex(byte[1]) if byte else name.replace(_SPACE, " ").encode()
+            case "word pieces":
+                return (name.removeprefix("##") if name.startswith("##") else f" {name}").encode()
+        return name.encode()
 
     def _drops_space(self, tokens: Sequence[bytes]) -> bool:
         begins = next((id for id, token in enumerate(tokens) if token[:1] == b" " and token[1:].isalpha()), None)
@@ -221,16 +211,6 @@ def _unknown(tokenizer: tokenizers.Tokenizer, table: Mapping[str, Any]) -> int |
 
 def _adds_space(table: Mapping[str, Any] | None) -> bool:
     return any(part.get("add_prefix_space") for part in _parts(table, "pretokenizers"))
-
-
-def _of_bytes(name: str) -> str:
-    raw = bytes(byte_of()[mark] for mark in name) if all(mark in byte_of() for mark in name) else name.encode()
-    return _shown(raw)
-
-
-def _of_metaspace(name: str) -> str:
-    byte = _BYTE.fullmatch(name)
-    return _shown(bytes.fromhex(byte[1])) if byte else name.replace(_SPACE, " ")
 
 
 def _shown(raw: bytes) -> str:
