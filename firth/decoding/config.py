@@ -152,11 +152,7 @@ def _remove(filter: type[Filter]) -> None:
 
 
 FILTERS: Ideas[type[Filter]] = Ideas(
-    "sampling filter",
-    Filter,
-    (base for base in DecodingConfig.__bases__ if issubclass(base, Filter)),
-    joined=_add,
-    left=_remove,
+    "sampling filter", Filter, (base for base in DecodingConfig.__bases__ if issubclass(base, Filter)), joined=_add, left=_remove
 )
 _OTHERS = (SearchSettings, LengthSettings)
 SEARCHING: tuple[str, ...] = setting_names(SearchSettings)

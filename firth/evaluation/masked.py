@@ -29,14 +29,7 @@ class MaskedMeasures:
 
 
 def evaluate(
-    model: MaskedLM,
-    ids: Ids,
-    masking: Masking,
-    *,
-    batch: int,
-    context: int,
-    dtype: str = "float32",
-    progress: Progress = silent,
+    model: MaskedLM, ids: Ids, masking: Masking, *, batch: int, context: int, dtype: str = "float32", progress: Progress = silent
 ) -> MaskedMeasures:
     """Over the whole text, in windows of `context` tokens that do not overlap. Which tokens are masked depends only on the
     position in the text and on `masking`, so that every model sees the same masks. Summed in float64."""

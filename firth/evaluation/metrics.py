@@ -18,10 +18,7 @@ METRICS.ship(
     _metric("loss", "mean negative log-probability of the targets, in nats", r"-\tfrac{1}{N}\sum \log p", higher=False),
     _metric("perplexity", "exponential of the loss", r"e^{\text{loss}}", higher=False),
     _metric(
-        "bits_per_character",
-        "loss in bits, per character instead of per token",
-        r"-\tfrac{1}{C}\sum \log_2 p",
-        higher=False,
+        "bits_per_character", "loss in bits, per character instead of per token", r"-\tfrac{1}{C}\sum \log_2 p", higher=False
     ),
     _metric("squared_error", "mean squared error of predicted values", r"\tfrac{1}{N}\sum (\hat y - y)^2", higher=False),
     _metric("accuracy", "share of predictions that are correct"),

@@ -90,9 +90,4 @@ def _chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
 
 
-_MEASURE_OF: Mapping[str, Measure] = {
-    "accuracy": exact_match,
-    EXACT: exact_match,
-    "bleu": _bleu,
-    "tag_accuracy": tag_accuracy,
-}
+_MEASURE_OF: Mapping[str, Measure] = {"accuracy": exact_match, EXACT: exact_match, "bleu": _bleu, "tag_accuracy": tag_accuracy}

@@ -54,13 +54,7 @@ class TaggingMeasures:
 
 
 def evaluate(
-    model: Tagger,
-    sentences: Sentences,
-    labels: Sequence[str],
-    *,
-    batch: int,
-    dtype: str = "float32",
-    progress: Progress = silent,
+    model: Tagger, sentences: Sentences, labels: Sequence[str], *, batch: int, dtype: str = "float32", progress: Progress = silent
 ) -> TaggingMeasures:
     return measures(*predict(model, sentences, batch=batch, dtype=dtype, progress=progress), sentences, labels)
 

@@ -57,10 +57,7 @@ def sinusoid_beside_counting(wave_Td: Rows, bit_Tn: Rows) -> Figure:
     from plotly.subplots import make_subplots
 
     width, bits = len(wave_Td[0]), len(bit_Tn[0])
-    titles = (
-        f"sinusoid p<sub>t</sub>, width {width}: a sine and a cosine per frequency",
-        f"t as a binary number of {bits} bits",
-    )
+    titles = (f"sinusoid p<sub>t</sub>, width {width}: a sine and a cosine per frequency", f"t as a binary number of {bits} bits")
     plot = make_subplots(1, 2, subplot_titles=titles, column_widths=[0.74, 0.26], horizontal_spacing=0.08)
     bar = {"title": "value", "thickness": 12, "len": 0.9, "tickvals": [-1, 0, 1]}
     plot.add_heatmap(z=_plain(wave_Td), colorscale=DIVERGING, zmin=-1, zmax=1, colorbar=bar, row=1, col=1)

@@ -48,11 +48,7 @@ def save_figure(figure: Figure, path: str | PathLike[str]) -> None:
 
 
 def save_contents(
-    path: str | PathLike[str],
-    title: str,
-    figures: Sequence[Figure],
-    tables: Sequence[tuple[str, Table]],
-    page: Callable[[], str],
+    path: str | PathLike[str], title: str, figures: Sequence[Figure], tables: Sequence[tuple[str, Table]], page: Callable[[], str]
 ) -> list[Path]:
     """Save the figures, their titled tables or the page, and return the paths. Nothing is written if one file cannot be made."""
     kind, whole = expected_format(path), Path(path)

@@ -58,13 +58,7 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
 
 
 def states_text(
-    name: str,
-    tokens: Sequence[str],
-    units: Sequence[int],
-    values_uT: npt.ArrayLike,
-    width: int = 80,
-    *,
-    opens: bool = False,
+    name: str, tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, width: int = 80, *, opens: bool = False
 ) -> str:
     """Bars from −1 to 1, or from 0 to 1 for a gate that `opens`, one column per token; columns that do not fit into `width`
     continue below. A cell state beyond 1 widens the scale."""

@@ -317,13 +317,7 @@ def drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
 
 
 def _lookup(
-    queries: Sequence[str],
-    keys: Sequence[str],
-    columns: Sequence[str],
-    q_QD: Array,
-    k_KD: Array,
-    v_KE: Array,
-    settings: Settings,
+    queries: Sequence[str], keys: Sequence[str], columns: Sequence[str], q_QD: Array, k_KD: Array, v_KE: Array, settings: Settings
 ) -> PlaygroundResult:
     if settings.projected:
         raise ConfigError("projected only applies to a sentence; a table has its own keys and values. Remove it.")

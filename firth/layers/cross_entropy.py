@@ -77,12 +77,7 @@ def _plain(x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Ten
 
 
 def _in_pieces(
-    x_Nd: Tensor,
-    weight_Vd: Tensor,
-    bias_V: Tensor | None,
-    target_N: Tensor,
-    cap: float | None,
-    row_loss: RowLoss | None,
+    x_Nd: Tensor, weight_Vd: Tensor, bias_V: Tensor | None, target_N: Tensor, cap: float | None, row_loss: RowLoss | None
 ) -> Tensor:
     """In pieces, too, but each is computed again for its gradient."""
 

@@ -5,11 +5,7 @@ the third: one text in, another out; `captioner(config, size, vocab)` the fourth
 from firth.models.caption_config import CaptionModelConfig, RecurrentCaptionConfig, TransformerCaptionConfig
 from firth.models.captioner import captioner
 from firth.models.conditional import ConditionalDecoder, RecurrentDecoder, TransformerDecoder
-from firth.models.config import (
-    LanguageConfig,
-    RecurrentConfig,
-    TransformerConfig,
-)
+from firth.models.config import LanguageConfig, RecurrentConfig, TransformerConfig
 from firth.models.encoder import Encoder, encoder
 from firth.models.encoder_config import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig
 from firth.models.language import LanguageModel, RecurrentLM, TransformerLM, language_model

@@ -192,12 +192,7 @@ class RecurrentDecoder(ConditionalDecoder):
         layers = config.depth - 1 if attentive else config.depth
         if layers:
             self.recurrent = Recurrent(
-                config.kind,
-                width if attentive else fed,
-                width,
-                layers,
-                dropout=config.dropout,
-                reset=config.decoder_reset,
+                config.kind, width if attentive else fed, width, layers, dropout=config.dropout, reset=config.decoder_reset
             )
         features = width + inputs + memory if attentive or config.feeds_context else width
         self.projection = nn.Linear(features, inputs, bias=False) if config.tied and features != inputs else None

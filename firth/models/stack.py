@@ -43,10 +43,7 @@ class Stack(nn.Module):
         scaled = scheme.scales_embedding if config.embedding.scale is None else config.embedding.scale
         self.embedding_scale = inputs**0.5 if scaled else None
         block = config.block(
-            bidirectional=bidirectional,
-            cross=cross,
-            tables=scheme.in_layers(),
-            position_projections=scheme.own_projections,
+            bidirectional=bidirectional, cross=cross, tables=scheme.in_layers(), position_projections=scheme.own_projections
         )
         self.embedding_norm = block.make_norm(inputs) if config.embedding.norm else None
         self.embedding_projection = None if inputs == config.width else nn.Linear(inputs, config.width, bias=block.biased)
@@ -81,11 +78,7 @@ class Stack(nn.Module):
         return x_BTd if self.embedding_projection is None else self.embedding_projection(x_BTd)
 
     def run_blocks(
-        self,
-        x_BTd: Tensor,
-        allowed: mask.Mask,
-        state: AttentionState | None = None,
-        sources: Sequence[Source] | None = None,
+        self, x_BTd: Tensor, allowed: mask.Mask, state: AttentionState | None = None, sources: Sequence[Source] | None = None
     ) -> tuple[Tensor, AttentionState | None]:
         """The output of the last block, normalised, and the state after x if one was given."""
         start, length = state.length if state else 0, x_BTd.shape[1]

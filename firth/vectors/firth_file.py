@@ -71,11 +71,7 @@ def write(path: Path, content: Content) -> None:
     header: dict[str, Any] = {"__metadata__": {**metadata, "sha256": _checksum(tensors, metadata)}}
     at = 0
     for name, tensor in tensors.items():
-        header[name] = {
-            "dtype": _EXPECTED[name][0],
-            "shape": list(tensor.shape),
-            "data_offsets": [at, at := at + tensor.nbytes],
-        }
+        header[name] = {"dtype": _EXPECTED[name][0], "shape": list(tensor.shape), "data_offsets": [at, at := at + tensor.nbytes]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # align the first array to its item size
     with replacing(path) as temporary, temporary.open("wb") as file:

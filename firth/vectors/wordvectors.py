@@ -150,12 +150,7 @@ class WordVectors:
         return self._search(query_Qd, [frozenset[int]()] * len(query_Qd), topn, restrict_vocab)
 
     def most_similar(
-        self,
-        positive: Terms,
-        negative: Terms = (),
-        topn: int = 10,
-        method: Method = "add",
-        restrict_vocab: int | None = None,
+        self, positive: Terms, negative: Terms = (), topn: int = 10, method: Method = "add", restrict_vocab: int | None = None
     ) -> Neighbors:
         """The words nearest to the terms `positive` and farthest from `negative`. A term is a word, or a vector (a NumPy array or
         a torch tensor). The given words are left out of the answer; a word whose vector is given is not.

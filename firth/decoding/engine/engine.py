@@ -138,11 +138,7 @@ class Engine:
 
     def facts(self) -> dict[str, int | float]:
         """The state of the engine, for /health and /metrics; everything except `running`, `waiting` and sizes is a counter."""
-        running = {
-            "running": len(self._streams),
-            "reading": len(self._reading),
-            "waiting": len(self._waiting),
-        }
+        running = {"running": len(self._streams), "reading": len(self._reading), "waiting": len(self._waiting)}
         sizes = {"slots": self.slots, "capacity": self.capacity or 0, "queue": self.queue}
         return {**running, **sizes, **{name: self._counts[name] for name in (*COUNTED, *ENDS)}}
 

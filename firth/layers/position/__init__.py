@@ -33,17 +33,7 @@ from firth.layers.position.t5 import BucketBias, Distances, T5Config, buckets
 SCHEMES: Ideas[type[PositionScheme]] = Ideas(
     "position scheme",
     PositionScheme,
-    (
-        NoPosition,
-        Learned,
-        Sinusoidal,
-        Rotary,
-        ShawScheme,
-        Distances,
-        Slopes,
-        DisentangledScheme,
-        LearnedAndDistances,
-    ),
+    (NoPosition, Learned, Sinusoidal, Rotary, ShawScheme, Distances, Slopes, DisentangledScheme, LearnedAndDistances),
 )
 PositionKind = Annotated[str, SCHEMES]
 AnyPosition = Annotated[PositionConfig, SCHEMES]  # the table [model.position]
