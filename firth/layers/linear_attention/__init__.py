@@ -26,20 +26,6 @@ from firth.layers.linear_attention import chunked, quadratic, recurrent
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 
-__all__ = [
-    "ELU_PLUS_ONE",
-    "IDENTITY",
-    "LEAST_LOG_GATE",
-    "TAYLOR",
-    "FeatureMap",
-    "Form",
-    "LinearCall",
-    "LinearState",
-    "coefficients",
-    "linear_attend",
-    "run",
-]
-
 Form = Literal["auto", "triton", "chunked", "recurrent", "parallel"]
 LEAST_LOG_GATE = -2.5  # a gate below e^−2.5 = 0.082 per step is taken as that, so that no form overflows within a chunk
 

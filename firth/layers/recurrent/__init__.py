@@ -20,23 +20,7 @@ from firth.layers.recurrent.lstm import LSTM
 from firth.layers.recurrent.mingru import MinGRU
 from firth.layers.recurrent.minlstm import MinLSTM
 from firth.layers.recurrent.rnn import RNN
-from firth.layers.recurrent.scan_cell import ScanCell
 from firth.layers.state import RecurrentState, zeros
-
-__all__ = [
-    "CELLS",
-    "Cell",
-    "CellKind",
-    "Recurrent",
-    "RecurrentKernel",
-    "Reset",
-    "ScanCell",
-    "State",
-    "Trace",
-    "Weights",
-    "dropout",
-    "dropout_words",
-]
 
 CELLS: Ideas[type[Cell]] = Ideas("recurrent cell", Cell, (RNN, LSTM, GRU, MinGRU, MinLSTM))
 CellKind = Annotated[str, CELLS]

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from firth.ideas import Ideas
 from firth.layers.attention.score.additive import Additive, AdditiveLayer, additive
-from firth.layers.attention.score.base import Score, ScoreExample, ScoreLayer, shifted_key
-from firth.layers.attention.score.bilinear import Bilinear, BilinearLayer, bilinear
-from firth.layers.attention.score.cosine import Cosine, CosineLayer, cosine
+from firth.layers.attention.score.base import Score, ScoreLayer
+from firth.layers.attention.score.bilinear import BilinearLayer, bilinear
+from firth.layers.attention.score.cosine import CosineLayer, cosine
 from firth.layers.attention.score.dot import DOT, SCALED_DOT, Dot, DotLayer, ScaledDotLayer
 from firth.layers.attention.score.gaussian import GAUSSIAN, Gaussian, GaussianLayer, half_square
 
@@ -25,26 +25,3 @@ ScoreKind = Annotated[str, SCORES]
 def kinds_for_any_widths() -> str:
     """The scores of a state and a memory whose widths may differ, for messages."""
     return " or ".join(sorted(f'"{one.kind}"' for one in SCORES if one.projects_query))
-
-
-__all__ = [
-    "DOT",
-    "GAUSSIAN",
-    "SCALED_DOT",
-    "SCORES",
-    "Additive",
-    "Bilinear",
-    "Cosine",
-    "Dot",
-    "Gaussian",
-    "Score",
-    "ScoreExample",
-    "ScoreKind",
-    "ScoreLayer",
-    "additive",
-    "bilinear",
-    "cosine",
-    "half_square",
-    "kinds_for_any_widths",
-    "shifted_key",
-]
