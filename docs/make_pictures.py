@@ -29,7 +29,6 @@ import torch
 from torch import Tensor
 
 from firth.api import load
-from firth.evaluation.translation import LengthBucket
 from firth.figures import masks_and_positions as draw
 from firth.figures.alignment import alignment_map
 from firth.figures.attention import HeadFacts, attention_overview
@@ -37,7 +36,7 @@ from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Number, Tab
 from firth.figures.gradient_flow import flow_by_distance
 from firth.figures.image_attention import overlay_figure, png
 from firth.figures.in_context import Measure, score_by_examples
-from firth.figures.lengths import score_by_length
+from firth.figures.lengths import LengthBucket, score_by_length
 from firth.figures.predictions import surprisal_strip
 from firth.figures.states import states_map
 from firth.figures.word_map import axis_plane

@@ -111,10 +111,10 @@ def measures(
 def _by_class(confusion_CC: NDArray[np.int64], labels: Iterable[str]) -> Iterator[ClassMeasures]:
     for n, label in enumerate(labels):
         hits, predicted, actual = int(confusion_CC[n, n]), int(confusion_CC[:, n].sum()), int(confusion_CC[n].sum())
-        yield ClassMeasures(label, actual, _ratio(hits, predicted), _ratio(hits, actual), _ratio(2 * hits, predicted + actual))
+        yield ClassMeasures(label, actual, ratio(hits, predicted), ratio(hits, actual), ratio(2 * hits, predicted + actual))
 
 
-def _ratio(part: int, whole: int) -> float:
+def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 

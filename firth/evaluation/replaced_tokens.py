@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firth.errors import DataError
+from firth.evaluation.classification import ratio
 from firth.evaluation.inference import inference, with_progress
 from firth.models.electra import Electra, corrupt, sample
 from firth.progress import Progress, silent
@@ -117,14 +118,10 @@ def _measures(sums: _Sums, weight: float) -> ReplacedMeasures:
         discriminator_loss=discriminator,
         generator_accuracy=sums.filled / sums.masked,
         accuracy=sums.right / sums.tokens,
-        precision=_ratio(sums.hits, sums.predicted),
-        recall=_ratio(sums.hits, sums.replaced),
-        f1=_ratio(2 * sums.hits, sums.predicted + sums.replaced),
+        precision=ratio(sums.hits, sums.predicted),
+        recall=ratio(sums.hits, sums.replaced),
+        f1=ratio(2 * sums.hits, sums.predicted + sums.replaced),
         tokens=int(sums.tokens),
         masked=int(sums.masked),
         replaced=int(sums.replaced),
     )
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0

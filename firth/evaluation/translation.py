@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from firth.errors import DataError
 from firth.evaluation.metrics import own_values
 from firth.evaluation.rouge import rouge
-from firth.evaluation.skills import SkillMeasures, by_skill
+from firth.evaluation.skills import SkillMeasures, by_skill, exact_match
+from firth.figures.lengths import LengthBucket
 from firth.text.conversation import QuestionFacts
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ _MOST_TASKS = 20  # more distinct first words are probably names of speakers, no
 # These languages do not put spaces between words: a "word" of 13a or Moses would be a whole clause. sacrebleu's own choice for
 # Japanese and Korean needs a dictionary (MeCab) that it does not include.
 _TOKENIZER_OF = {"zh": "zh", "ja": "char", "ko": "char"}
-
-
-@dataclass(frozen=True)
-class LengthBucket:
-    """The sentences whose source has `shortest` to `longest` tokens, inclusive."""
-
-    shortest: int
-    longest: int
-    sentences: int
-    bleu: float | None  # None if no reference has four tokens: even the references would score 0
-    exact: float
 
 
 @dataclass(frozen=True)
@@ -106,7 +96,7 @@ def measures(
         sentences=len(hypotheses),
         bleu=bleu.corpus_score(hypotheses, [references]).score,
         chrf=chrf.corpus_score(hypotheses, [references]).score,
-        exact=_exact(hypotheses, references),
+        exact=exact_match(hypotheses, references),
         bleu_tokenised=tokenised,
         bleu_signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
@@ -134,10 +124,6 @@ def _refuse_unequal(hypotheses: int, references: int, lengths: int) -> None:
 def _sentences(lines: Sequence[str], lower: bool) -> list[str]:
     """Strip surrounding white space, as the reader of sentence pairs does."""
     return [line.strip().lower() if lower else line.strip() for line in lines]
-
-
-def _exact(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    return sum(a == b for a, b in zip(hypotheses, references, strict=True)) / len(references)
 
 
 def _tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> tuple[float, str]:
@@ -178,7 +164,7 @@ def _scores(
     chosen, right = [hypotheses[row] for row in rows], [references[row] for row in rows]
     score = bleu.corpus_score(chosen, [right]).score
     defined = score or bleu.corpus_score(right, [right]).score
-    return len(rows), score if defined else None, _exact(chosen, right)
+    return len(rows), score if defined else None, exact_match(chosen, right)
 
 
 def _edges(lengths: Sequence[int]) -> list[tuple[int, int]]:

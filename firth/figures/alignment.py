@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 from firth.figures.masks_and_positions import Rows
 
 MOST_CELLS = 40 * 40  # of a table for a notebook; a larger matrix is a figure
@@ -42,22 +42,18 @@ def alignment_map(source: Sequence[str], target: Sequence[str], weights: Mapping
             zmax=1,
             xgap=1,
             ygap=1,
-            colorbar={"title": "α", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
+            colorbar=colour_bar("α", tickvals=[0, 0.5, 1]),
         )
     upright = all(cell_len(word) <= 2 for word in source[:-1])  # the last is <eos>, with room on its right
-    plot.update_xaxes(**_axis(above), side="top", tickangle=0 if upright else -60)
-    plot.update_yaxes(**_axis(beside), autorange="reversed")
+    plot.update_xaxes(**ticks(above), ticklabelstandoff=4, side="top", tickangle=0 if upright else -60)
+    plot.update_yaxes(**ticks(beside), ticklabelstandoff=4, autorange="reversed")
     left, top = (30 + 8 * max(map(cell_len, words)) for words in (target, source))  # pixels, for the words themselves
     menu = _menu(list(weights), top) if len(weights) > 1 else []
-    plot.update_layout(
-        template="plotly_white",
-        meta={"tokens": {"x": "source", "y": "target"}},
-        plot_bgcolor="#999999",  # the grid lines; without them, white cells would have no edge
-        updatemenus=menu,
-        margin={"l": left, "r": 20, "t": top + 50 * len(menu), "b": 20},
-        width=left + 100 + _CELL * len(source),
-        height=top + 50 * len(menu) + 20 + _CELL * len(target),
-    )
+    top += 50 * len(menu)
+    width, height = left + 100 + _CELL * len(source), top + 20 + _CELL * len(target)
+    # The background is seen as grid lines; without them, white cells would have no edge.
+    lay_out(plot, (left, 20, top, 20), width, height, plot_bgcolor="#999999", updatemenus=menu)
+    plot.update_layout(meta={"tokens": {"x": "source", "y": "target"}})
     return Figure(plot, Table(("attention", "target", "source", "weight"), list(_numbers(source, target, weights))))
 
 
@@ -117,17 +113,6 @@ def visible(word: str) -> str:
     """White space as a visible symbol; control characters become U+FFFD."""
     shown = word.translate(_SEEN) if word.isspace() else word
     return "".join(character if character.isprintable() else "\ufffd" for character in shown) or "∅"
-
-
-def _axis(labels: Sequence[str]) -> dict[str, Any]:
-    """Ticks are numbers, not words: a word may occur twice."""
-    return {
-        "tickvals": list(range(len(labels))),
-        "ticktext": list(labels),
-        "ticklabelstandoff": 4,
-        "showgrid": False,
-        "zeroline": False,
-    }
 
 
 def _menu(names: Sequence[str], above: int) -> list[dict[str, Any]]:

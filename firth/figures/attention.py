@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import BLUES, COLOURS, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, COLOURS, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 
 _SIZE, _LARGEST_CELL = 720, 30  # pixels
 _TICKS = 60  # tick labels per axis; with more tokens, only every second, third … is labelled
@@ -78,21 +78,16 @@ def attention_map(queries: Sequence[str], keys: Sequence[str], weights: npt.Arra
             colorscale=BLUES,
             zmin=0,
             zmax=float(p_QK.max()) or 1,
-            colorbar={"title": "p", "thickness": 12, "outlinewidth": 1},
+            colorbar=colour_bar("p"),
         )
     )
     plot.update_xaxes(**token_axis(keys), side="top", tickangle=-60)
     plot.update_yaxes(**token_axis(queries), autorange="reversed")
-    plot.update_layout(meta={"tokens": token_names(queries, keys)})
     cell = min(_LARGEST_CELL, _SIZE / max(len(queries), len(keys)))
     left, top = (30 + 7 * max(map(len, tokens)) for tokens in (queries, keys))
-    plot.update_layout(
-        template="plotly_white",
-        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
-        margin={"l": left, "r": 20, "t": top + 50, "b": 20},
-        width=max(360, left + 120 + int(cell * len(keys))),
-        height=top + 70 + max(40, int(cell * len(queries))),
-    )
+    width, height = max(360, left + 120 + int(cell * len(keys))), top + 70 + max(40, int(cell * len(queries)))
+    meta = {"tokens": token_names(queries, keys)}
+    lay_out(plot, (left, 20, top + 50, 20), width, height, heading=title, meta=meta)
     return Figure(plot, Table(("query", "at", "key", "at", "weight"), list(_pairs(queries, keys, p_QK))))
 
 
@@ -116,32 +111,17 @@ def attention_overview(
     share_LHrc = p_LHrc / np.where(largest > 0, largest, 1)
     spaced_LHrc = np.pad(share_LHrc, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
     z = spaced_LHrc.transpose(0, 2, 1, 3).reshape(len(layers) * (rows + 1), heads * (columns + 1))[:-1, :-1]
-    bar = {"title": "share of<br>maximum", "thickness": 12, "outlinewidth": 1}
+    bar = colour_bar("share of<br>maximum")
     plot = go.Figure(go.Heatmap(z=cells(z, 3), colorscale=BLUES, zmin=0, zmax=1, hoverinfo="none", colorbar=bar))
     if (rows, columns) == (len(queries), len(keys)) and z.size <= _LISTED:
         plot.update_traces(hovertext=_over_thumbnails(layers, p_LHrc, queries, keys), hoverinfo="text")
-    marks = {"showgrid": False, "zeroline": False, "ticks": ""}
-    plot.update_xaxes(
-        tickvals=_middles(heads, columns), ticktext=[f"head {head + 1}" for head in range(heads)], side="top", **marks
-    )
-    plot.update_yaxes(
-        tickvals=_middles(len(layers), rows), ticktext=[f"layer {layer + 1}" for layer in layers], autorange="reversed", **marks
-    )
-    plot.update_layout(
-        template="plotly_white",
-        plot_bgcolor="#999999",  # the gaps between the squares
-        margin={"l": 70, "r": 20, "t": 50, "b": 20},
-        width=190 + _extent(heads),
-        height=70 + _extent(len(layers)),
-    )
+    across, down = [f"head {head + 1}" for head in range(heads)], [f"layer {layer + 1}" for layer in layers]
+    plot.update_xaxes(**ticks(across) | {"tickvals": _middles(heads, columns)}, ticks="", side="top")
+    plot.update_yaxes(**ticks(down) | {"tickvals": _middles(len(layers), rows)}, ticks="", autorange="reversed")
+    width, height = 190 + _extent(heads), 70 + _extent(len(layers))
+    lay_out(plot, (70, 20, 50, 20), width, height, plot_bgcolor="#999999")  # seen in the gaps between the squares
     table = [
-        (
-            Number(one.layer + 1),
-            Number(one.head + 1),
-            Number(one.entropy, ".4f"),
-            Number(one.maximum, ".4f"),
-            Number(one.distance, ".2f"),
-        )
+        (*map(Number, (one.layer + 1, one.head + 1)), *map(_four_digits, (one.entropy, one.maximum)), Number(one.distance, ".2f"))
         for one in facts
     ]
     return Figure(plot, Table(("layer", "head", "mean entropy, nats", "mean largest weight", "mean distance"), table))
@@ -194,16 +174,11 @@ def attention_lines(queries: Sequence[str], keys: Sequence[str], weights: npt.Ar
         )
     plot.update_xaxes(visible=False, range=[-0.6, 1.6])
     plot.update_yaxes(visible=False, autorange="reversed")
-    plot.update_layout(
-        template="plotly_white",
-        title={"text": escaped(f"{title}: queries (left) and keys (right)"), "x": 0.01, "xanchor": "left"},
-        legend={"title": {"text": "weight"}, "traceorder": "reversed"},
-        meta={"tokens": token_names(queries, keys), "lines": True},
-        margin={"l": 20, "r": 20, "t": 50, "b": 20},
-        width=640,
-        height=max(340, 90 + 22 * max(len(queries), len(keys))),
-    )
-    rows = [(visible(queries[q]), Number(q), visible(keys[k]), Number(k), Number(p, ".4f")) for q, k, p in drawn]
+    heading, height = f"{title}: queries (left) and keys (right)", max(340, 90 + 22 * max(len(queries), len(keys)))
+    lay_out(plot, (20, 20, 50, 20), 640, height, heading=heading)
+    plot.update_layout(legend={"title": {"text": "weight"}, "traceorder": "reversed"})
+    plot.update_layout(meta={"tokens": token_names(queries, keys), "lines": True})
+    rows = [(visible(queries[q]), Number(q), visible(keys[k]), Number(k), _four_digits(p)) for q, k, p in drawn]
     return Figure(plot, Table(("query", "at", "key", "at", "weight"), rows))
 
 
@@ -221,34 +196,16 @@ def entropy_map(layers: Sequence[int], entropy_LH: npt.ArrayLike, keys: int) -> 
         ygap=1,
         hovertext=[[f"layer {layer + 1}, head {head + 1}" for head in range(entropy.shape[1])] for layer in layers],
         hovertemplate="%{hovertext}<br>%{z:.3f} nats<extra></extra>",
-        colorbar={"title": "nats", "thickness": 12, "outlinewidth": 1},
+        colorbar=colour_bar("nats"),
     )
     plot = go.Figure(heat)
-    heads = list(range(entropy.shape[1]))
-    plot.update_xaxes(
-        tickvals=heads, ticktext=[str(head + 1) for head in heads], title_text="head", showgrid=False, zeroline=False
-    )
-    plot.update_yaxes(
-        tickvals=list(range(len(layers))),
-        ticktext=[str(layer + 1) for layer in layers],
-        title_text="layer",
-        autorange="reversed",
-        showgrid=False,
-        zeroline=False,
-    )
-    plot.update_layout(
-        template="plotly_white",
-        title={
-            "text": f"attention entropy: 0 is a single key, {most:.2f} is uniform over {keys} keys",
-            "x": 0.01,
-            "xanchor": "left",
-        },
-        margin={"l": 60, "r": 20, "t": 60, "b": 50},
-        width=max(420, 200 + 36 * entropy.shape[1]),
-        height=130 + max(120, 36 * len(layers)),
-    )
+    plot.update_xaxes(**ticks([str(head + 1) for head in range(entropy.shape[1])]), title_text="head")
+    plot.update_yaxes(**ticks([str(layer + 1) for layer in layers]), title_text="layer", autorange="reversed")
+    heading = f"attention entropy: 0 is a single key, {most:.2f} is uniform over {keys} keys"
+    width, height = max(420, 200 + 36 * entropy.shape[1]), 130 + max(120, 36 * len(layers))
+    lay_out(plot, (60, 20, 60, 50), width, height, heading=heading)
     rows = [
-        (Number(layer + 1), Number(head + 1), Number(value, ".4f"))
+        (Number(layer + 1), Number(head + 1), _four_digits(value))
         for layer, row in zip(layers, entropy.tolist(), strict=True)
         for head, value in enumerate(row)
     ]
@@ -272,7 +229,11 @@ def _pairs(
     order_QK = np.argsort(-p_QK, axis=1, kind="stable")[:, :some]
     for q, places in enumerate(order_QK.tolist()):
         for k in sorted(places) if some == len(keys) else places:
-            yield visible(queries[q]), Number(q), visible(keys[k]), Number(k), Number(p_QK[q, k], ".4f")
+            yield visible(queries[q]), Number(q), visible(keys[k]), Number(k), _four_digits(p_QK[q, k])
+
+
+def _four_digits(value: float) -> Number:
+    return Number(value, ".4f")
 
 
 def _middles(count: int, side: int) -> list[float]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out
 
 Outcome = Literal["kept", "ended", "dropped"]
 _ROW, _COLUMN = 34, 92  # pixels
@@ -17,33 +18,31 @@ _COLOURS: dict[Outcome, str] = {"kept": COLOURS[0], "ended": COLOURS[2], "droppe
 _MARKS: dict[Outcome, str] = {"kept": "○", "ended": "■", "dropped": "✕"}
 
 
-class HypothesisNode(Protocol):
-    @property
-    def parent(self) -> int | None: ...
-    @property
-    def token(self) -> str: ...
-    @property
-    def token_log_probability(self) -> float: ...
-    @property
-    def log_probability(self) -> float: ...
-    @property
-    def score(self) -> float: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def outcome(self) -> Outcome: ...
+@dataclass(frozen=True)
+class BeamNode:
+    """A hypothesis: the tokens from the root to this node. The root has none."""
+
+    parent: int | None  # the number of the node that it continues
+    token: str
+    token_log_probability: float  # log p(token | tokens before it)
+    log_probability: float  # Σ log p from the root to here, of the model
+    score: float  # what the search would rank it by if it ended here
+    text: str  # so far
+    outcome: Outcome  # "kept": it went on; "ended": a finished text, or one cut off at the limit; "dropped": not among the best
 
 
-class FoundText(Protocol):
-    @property
-    def node(self) -> int: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def score(self) -> float: ...
+@dataclass(frozen=True)
+class BeamResult:
+    """One of the texts that the search found."""
+
+    node: int  # where it ends
+    text: str
+    log_probability: float
+    score: float
+    finished: bool  # False: cut off at decoding.tokens
 
 
-def beam_figure(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> Figure:
+def beam_figure(nodes: Sequence[BeamNode], results: Sequence[BeamResult]) -> Figure:
     """A node for each hypothesis with its last token and Σ log p; the texts that were found are numbered by their rank."""
     import plotly.graph_objects as go
 
@@ -72,32 +71,21 @@ def beam_figure(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -
     rows, columns = (1 + max(values) for values in ([y for _, y in place], [x for x, _ in place]))
     plot.update_xaxes(title="tokens", showgrid=False, zeroline=False)
     plot.update_yaxes(visible=False, autorange="reversed")
-    layout: dict[str, Any] = {"template": "plotly_white", "margin": {"l": 20, "r": 20, "t": 40, "b": 50}}
-    plot.update_layout(**layout, width=160 + _COLUMN * columns, height=140 + _ROW * rows)
+    lay_out(plot, (20, 20, 40, 50), 160 + _COLUMN * columns, 140 + _ROW * rows)
     return Figure(plot, beam_table(nodes, results))
 
 
-def beam_table(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> Table:
+def beam_table(nodes: Sequence[BeamNode], results: Sequence[BeamResult]) -> Table:
     rank = {one.node: Number(n) for n, one in enumerate(results, start=1)}
-    rows = [
-        (
-            Number(n),
-            Number(node.parent),
-            visible(node.token),
-            Number(node.token_log_probability, ".4f"),
-            Number(node.log_probability, ".4f"),
-            Number(node.score, ".4f"),
-            node.outcome,
-            rank.get(n, ""),
-            node.text,
-        )
-        for n, node in enumerate(nodes)
-        if node.parent is not None
-    ]
+    rows: list[tuple[str, ...]] = []
+    for n, node in enumerate(nodes):
+        if node.parent is not None:
+            log_p = (Number(value, ".4f") for value in (node.token_log_probability, node.log_probability, node.score))
+            rows.append((Number(n), Number(node.parent), visible(node.token), *log_p, node.outcome, rank.get(n, ""), node.text))
     return Table(("node", "parent", "token", "log p of the token", "log p", "score", "outcome", "rank", "text"), rows)
 
 
-def beam_text(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> str:
+def beam_text(nodes: Sequence[BeamNode], results: Sequence[BeamResult]) -> str:
     """The tree for a terminal: a line for each hypothesis, indented by its number of tokens."""
     rank, lines = {one.node: n for n, one in enumerate(results, start=1)}, []
     for n, depth in _walk(nodes):
@@ -106,7 +94,7 @@ def beam_text(nodes: Sequence[HypothesisNode], results: Sequence[FoundText]) -> 
     return "\n".join([*lines[1:], "", ", ".join(f"{mark} {outcome}" for outcome, mark in _MARKS.items())])
 
 
-def _walk(nodes: Sequence[HypothesisNode]) -> Iterator[tuple[int, int]]:
+def _walk(nodes: Sequence[BeamNode]) -> Iterator[tuple[int, int]]:
     """Each node with its depth, a parent before its children."""
     children: dict[int | None, list[int]] = {}
     for n, node in enumerate(nodes):
@@ -118,7 +106,7 @@ def _walk(nodes: Sequence[HypothesisNode]) -> Iterator[tuple[int, int]]:
         waiting.extend((child, depth + 1) for child in reversed(children.get(n, [])))
 
 
-def _places(nodes: Sequence[HypothesisNode]) -> list[tuple[int, int]]:
+def _places(nodes: Sequence[BeamNode]) -> list[tuple[int, int]]:
     """(column, row) of each node. Each column is filled from the top, in the order of the parents, so that no lines cross."""
     place, filled = [(0, 0)] * len(nodes), Counter[int]()
     for n, depth in _walk(nodes):
@@ -127,11 +115,11 @@ def _places(nodes: Sequence[HypothesisNode]) -> list[tuple[int, int]]:
     return place
 
 
-def _label(node: HypothesisNode, rank: int | None) -> str:
+def _label(node: BeamNode, rank: int | None) -> str:
     told = f"{escaped(visible(node.token))} {node.log_probability:.2f}"
     return told if rank is None else f"<b>{rank}. {told}</b>"
 
 
-def _hover(node: HypothesisNode) -> str:
+def _hover(node: BeamNode) -> str:
     token = f"log p of the token {node.token_log_probability:.3f}"
     return f"{escaped(node.text)}<br>{token}<br>log p {node.log_probability:.3f}<br>score {node.score:.3f}<br>{node.outcome}"

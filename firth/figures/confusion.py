@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Number, Table, escaped
+from firth.figures.figure import Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 
 # Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. The ends are far enough
 # apart for black and white numbers on them.
@@ -41,7 +41,7 @@ def confusion_map(labels: Sequence[str], confusion_CC: Sequence[Sequence[int]]) 
         zmax=1,
         xgap=1,
         ygap=1,
-        colorbar={"title": "share of<br>the row", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
+        colorbar=colour_bar("share of<br>the row", tickvals=[0, 0.5, 1]),
     )
     if len(labels) <= _READABLE:
         for down, (row, part) in enumerate(zip(confusion_CC, shares, strict=True)):
@@ -49,22 +49,11 @@ def confusion_map(labels: Sequence[str], confusion_CC: Sequence[Sequence[int]]) 
                 colour = "#FFFFFF" if share >= _DARK else "#000000"
                 text = f"{count:,}<br>{share:.1%}"
                 plot.add_annotation(x=right, y=down, text=text, showarrow=False, font={"color": colour, "size": 12})
-    places = {
-        "tickvals": list(range(len(names))),
-        "ticktext": names,
-        "showgrid": False,
-        "zeroline": False,
-    }  # a name may be a number
-    plot.update_xaxes(**places, side="top", title="predicted class", tickangle=0 if len(labels) <= 4 else -60)
-    plot.update_yaxes(**places, autorange="reversed", title="true class")
-    margin = 60 + _LETTER * max(map(len, labels))
-    plot.update_layout(
-        template="plotly_white",
-        plot_bgcolor="#999999",  # the grid lines; without them, white cells would have no edge
-        margin={"l": margin, "r": 20, "t": margin, "b": 20},
-        width=margin + 140 + _CELL * len(labels),
-        height=margin + 20 + _CELL * len(labels),
-    )
+    plot.update_xaxes(**ticks(names), side="top", title="predicted class", tickangle=0 if len(labels) <= 4 else -60)
+    plot.update_yaxes(**ticks(names), autorange="reversed", title="true class")
+    margin, side = 60 + _LETTER * max(map(len, labels)), _CELL * len(labels)
+    # The background is seen as grid lines; without them, white cells would have no edge.
+    lay_out(plot, (margin, 20, margin, 20), margin + 140 + side, margin + 20 + side, plot_bgcolor="#999999")
     rows = [
         (true, predicted, Number(count), Number(share, ".4f"))
         for true, row, part in zip(labels, confusion_CC, shares, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, escaped, lay_out, line_style
 
 
 class TimedLayer(Protocol):
@@ -33,7 +33,6 @@ def cost_curves(
 
     plot = make_subplots(1, 2, subplot_titles=(f"against n, at d = {d}", f"against d, at n = {n}"), horizontal_spacing=0.1)
     for number, (name, both) in enumerate(layers.items()):
-        style = {"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2.5}
         powers = [f"{axis}^{exponent:.2f}" for axis, exponent in zip("nd", exponents[name], strict=True) if exponent is not None]
         shown = ": ".join([escaped(name), *([", ".join(powers)] if powers else [])])
         for column, (axis, some) in enumerate(zip(("n", "d"), both, strict=True), start=1):
@@ -44,7 +43,7 @@ def cost_curves(
                 name=shown,
                 legendgroup=name,
                 showlegend=column == 1,
-                line=style,
+                line=line_style(number, width=2.5),
                 hovertemplate=f"{axis} = %{{x}}<br>%{{y:.3g}} s",
                 row=1,
                 col=column,
@@ -54,13 +53,7 @@ def cost_curves(
     plot.update_xaxes(title_text="d, width", row=1, col=2)
     plot.update_yaxes(type="log", exponentformat="power")
     plot.update_yaxes(title_text="seconds, forward", row=1, col=1)
-    plot.update_layout(
-        template="plotly_white",
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 70, "r": 20, "t": 40, "b": 80},
-        width=920,
-        height=460,
-    )
+    lay_out(plot, (70, 20, 40, 80), 920, 460, legend=LEGEND_BELOW)
     rows = [
         (name, axis, Number(one.n), Number(one.d), Number(one.seconds, ".3e"), Number(one.operations), Number(one.steps))
         for name, both in layers.items()

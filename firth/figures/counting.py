@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from firth.figures.figure import COLOURS, Figure, Number, Table
+from firth.figures.figure import COLOURS, Figure, Number, Table, lay_out
 
 
 class Part(Protocol):
@@ -41,13 +41,9 @@ def parameters(parts: Sequence[Part]) -> Figure:
             cliponaxis=False,
         )
     )
-    plot.update_layout(
-        template="plotly_white",
-        height=120 + 26 * len(parts),
-        xaxis={"title": "weights", "rangemode": "tozero"},
-        yaxis={"autorange": "reversed", "automargin": True, "tickvals": places, "ticktext": [part.name for part in parts]},
-        margin={"l": 20, "r": 60, "t": 20, "b": 60},
-    )
+    plot.update_xaxes(title="weights", rangemode="tozero")
+    plot.update_yaxes(autorange="reversed", automargin=True, tickvals=places, ticktext=[part.name for part in parts])
+    lay_out(plot, (20, 60, 20, 60), height=120 + 26 * len(parts))
     rows = [
         (part.name, Number(part.count, ","), shape, Number(part.weights, ","), Number(part.weights / total, ".2%"))
         for part, shape in zip(parts, shapes, strict=True)

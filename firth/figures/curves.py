@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table
+from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, lay_out, line_style
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,7 @@ def loss_curves(curves: Mapping[str, Curve], held_out: Mapping[str, float]) -> F
 
     plot = go.Figure()
     for n, (name, curve) in enumerate(curves.items()):
-        line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
-        times = [f"{second:.0f} s" for second in curve.seconds]
+        line, times = line_style(n), [f"{second:.0f} s" for second in curve.seconds]
         plot.add_scatter(
             x=list(curve.tokens), y=list(curve.bits), mode="lines", name=name, legendgroup=name, line=line, text=times
         )
@@ -30,14 +29,8 @@ def loss_curves(curves: Mapping[str, Curve], held_out: Mapping[str, float]) -> F
             marker = {"color": line["color"], "size": 10, "symbol": "diamond"}
             point = {"x": [curve.tokens[-1]], "y": [held_out[name]], "name": f"{name}, held out"}
             plot.add_scatter(**point, mode="markers", marker=marker, legendgroup=name, showlegend=False)
-    plot.update_layout(
-        template="plotly_white",
-        xaxis_title="tokens read",
-        yaxis_title="bits per character",
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 60, "r": 20, "t": 20, "b": 60},
-        height=460,
-    )
+    plot.update_xaxes(title="tokens read").update_yaxes(title="bits per character")
+    lay_out(plot, (60, 20, 20, 60), height=460, legend=LEGEND_BELOW)
     rows = [
         (name, Number(tokens), Number(bits, ".4f"), Number(seconds, ".1f"))
         for name, curve in curves.items()

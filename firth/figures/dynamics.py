@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out, line_style
 
 _FRAMES = 60  # largest number of layers drawn, including the first and the last
 
 
-class LayerStatistics(Protocol):
-    @property
-    def effective_rank(self) -> Sequence[float]: ...
+@dataclass(frozen=True)
+class LayerStatistics:
+    """Statistics of the points at each layer, the initial points included."""
 
-    @property
-    def mean_distance(self) -> Sequence[float]: ...
-
-    @property
-    def clusters(self) -> Sequence[int]: ...
-
-    @property
-    def attention_rank(self) -> Sequence[float]: ...  # may be empty
+    effective_rank: tuple[float, ...]
+    mean_distance: tuple[float, ...]  # over all pairs
+    clusters: tuple[int, ...]
+    attention_rank: tuple[float, ...] = ()  # effective rank of the matrix α at these points; empty without a Q
 
 
 def points(v_Lnd: Any) -> Figure:
@@ -43,14 +40,9 @@ def points(v_Lnd: Any) -> Figure:
         {"label": str(n), "method": "animate", "args": [[str(n)], {"mode": "immediate", "frame": {"redraw": False}}]}
         for n in chosen
     ]
-    plot.update_layout(
-        template="plotly_white",
-        height=560,
-        xaxis={"range": [-edge, edge], "title": axes[0]},
-        yaxis={"range": [-edge, edge], "title": axes[1], "scaleanchor": "x"},
-        sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}],
-        margin={"l": 60, "r": 20, "t": 20, "b": 60},
-    )
+    plot.update_xaxes(range=[-edge, edge], title=axes[0])
+    plot.update_yaxes(range=[-edge, edge], title=axes[1], scaleanchor="x")
+    lay_out(plot, (60, 20, 20, 60), height=560, sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}])
     rows = [
         (Number(n), Number(i), Number(x, ".6g"), Number(y, ".6g")) for n in chosen for i, (x, y) in enumerate(v_Ln2[n].tolist())
     ]
@@ -67,33 +59,21 @@ def over_depth(curves: Mapping[str, LayerStatistics]) -> Figure:
     plot = make_subplots(rows=2 if with_attention else 1, cols=2 if with_attention else 3, subplot_titles=titles)
     places = [(row, column) for row in (1, 2) for column in (1, 2)] if with_attention else [(1, 1), (1, 2), (1, 3)]
     for n, (name, of) in enumerate(curves.items()):
-        line = {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)]}
         drawn = (of.effective_rank, of.mean_distance, of.clusters, of.attention_rank)
         for k, (values, (row, column)) in enumerate(zip(drawn, places, strict=False)):
             shown = {"name": escaped(name), "legendgroup": name, "showlegend": k == 0}
-            plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line, row=row, col=column, **shown)
+            place = {"row": row, "col": column}
+            plot.add_scatter(x=list(range(len(values))), y=list(values), mode="lines", line=line_style(n), **place, **shown)
     plot.update_xaxes(title_text="layer")
-    height = 620 if with_attention else 360
-    plot.update_layout(template="plotly_white", height=height, margin={"l": 40, "r": 20, "t": 40, "b": 60})
-    rows = [
-        (
-            name,
-            Number(layer),
-            Number(rank, ".4f"),
-            Number(distance, ".6g"),
-            Number(groups),
-            *((of_alpha,) if with_attention else ()),
-        )
-        for name, of in curves.items()
-        for layer, (rank, distance, groups, of_alpha) in enumerate(
-            zip(of.effective_rank, of.mean_distance, of.clusters, _written(of), strict=True)
-        )
-    ]
+    lay_out(plot, (40, 20, 40, 60), height=620 if with_attention else 360)
+    rows: list[tuple[str, ...]] = []
+    for name, of in curves.items():
+        alphas: list[str] = [Number(rank, ".4f") for rank in of.attention_rank]
+        columns = zip(of.effective_rank, of.mean_distance, of.clusters, alphas or [""] * len(of.clusters), strict=True)
+        for layer, (rank, distance, groups, of_alpha) in enumerate(columns):
+            cells = (name, Number(layer), Number(rank, ".4f"), Number(distance, ".6g"), Number(groups))
+            rows.append((*cells, of_alpha) if with_attention else cells)
     return Figure(plot, Table(("system", "layer", *titles), rows))
-
-
-def _written(of: LayerStatistics) -> list[str]:
-    return [Number(rank, ".4f") for rank in of.attention_rank] or [""] * len(of.effective_rank)
 
 
 def _plane(v_Lnd: Any) -> tuple[Any, tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, DASHES, LEGEND_BELOW, Figure, Number, Table, escaped, lay_out
 
 _BINS = 32  # points of a curve over positions
 _SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon")
@@ -77,11 +77,4 @@ def _kind(name: str) -> str:
 
 
 def _lay_out(plot: Any, along: str) -> None:
-    plot.update_layout(
-        template="plotly_white",
-        xaxis_title=along,
-        yaxis_title=_LOSS,
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 60, "r": 20, "t": 30, "b": 60},
-        height=480,
-    )
+    lay_out(plot, (60, 20, 30, 60), xaxis_title=along, yaxis_title=_LOSS, legend=LEGEND_BELOW, height=480)

@@ -16,7 +16,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
 # Blue, white, orange: the ends differ in hue for all common types of colour vision, and the middle is light.
 DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
-
+LEGEND_BELOW = {"orientation": "h", "y": -0.2}
 
 _SHOWN = 40  # characters of a text in a repr
 
@@ -62,6 +62,29 @@ class Tabled:
 
 def _in_short(value: object) -> str:
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def ticks(labels: Sequence[str], **more: Any) -> dict[str, Any]:
+    """An axis of cells. Ticks are numbers, not labels: a label may occur twice, or be a number."""
+    return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "showgrid": False, "zeroline": False, **more}
+
+
+def line_style(n: int, **more: Any) -> dict[str, Any]:
+    """The colour and the dashes of line n."""
+    return {"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)], **more}
+
+
+def colour_bar(title: str, **more: Any) -> dict[str, Any]:
+    return {"title": title, "thickness": 12, "outlinewidth": 1, **more}
+
+
+def lay_out(
+    plot: Any, margin: Sequence[int], width: int | None = None, height: int | None = None, *, heading: str = "", **more: Any
+) -> None:
+    """The layout of a figure, in pixels; `margin`: on the left, on the right, above and below."""
+    title = {"title": {"text": escaped(heading), "x": 0.01, "xanchor": "left"}} if heading else {}
+    sides = dict(zip("lrtb", margin, strict=True))
+    plot.update_layout(template="plotly_white", margin=sides, width=width, height=height, **title, **more)
 
 
 # Plotly's toolbar would offer to upload the chart to a server.

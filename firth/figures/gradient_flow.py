@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from firth.figures.alignment import visible
 from firth.figures.attention import shown
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, escaped, lay_out, line_style
 
 
 def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Sequence[str] | None = None) -> Figure:
@@ -28,19 +28,11 @@ def flow_by_distance(curves: Mapping[str, npt.ArrayLike], title: str, tokens: Se
             name=escaped(name),
             text=named,
             hovertemplate=("%{text}<br>" if named else "%{x} tokens before<br>") + "%{y:.3e}",
-            line={"color": COLOURS[n % len(COLOURS)], "dash": DASHES[n % len(DASHES)], "width": 2.5},
+            line=line_style(n, width=2.5),
         )
     plot.update_xaxes(title_text="distance T − t, tokens")
     plot.update_yaxes(title_text="‖∂ loss / ∂ h‖", type="log", exponentformat="power")
-    plot.update_layout(
-        template="plotly_white",
-        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
-        showlegend=True,
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 80, "r": 20, "t": 50, "b": 60},
-        width=760,
-        height=460,
-    )
+    lay_out(plot, (80, 20, 50, 60), 760, 460, heading=title, showlegend=True, legend=LEGEND_BELOW)
     rows = [
         (name, Number(n), "" if not tokens else visible(tokens[n]), Number(norm, ".3e"))
         for name, given in curves.items()

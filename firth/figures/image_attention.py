@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import Figure, Number, Table, escaped
+from firth.figures.figure import Figure, Number, Table, escaped, lay_out
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -59,12 +59,7 @@ def overlay_figure(image_HWC: Bytes, words: Sequence[str], alpha_TRK: Floats) ->
         )
     plot.update_xaxes(visible=False)
     plot.update_yaxes(visible=False, autorange="reversed")
-    plot.update_layout(
-        template="plotly_white",
-        margin={"l": 10, "r": 10, "t": 40, "b": 10},
-        width=20 + (_PICTURE + 10) * min(_ACROSS, len(words)),
-        height=50 + (_PICTURE + 40) * rows,
-    )
+    lay_out(plot, (10, 10, 40, 10), 20 + (_PICTURE + 10) * min(_ACROSS, len(words)), 50 + (_PICTURE + 40) * rows)
     return Figure(plot, Table(("word", "row", "column", "weight"), list(_numbers(words, alpha_TRK))))
 
 

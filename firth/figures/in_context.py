@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from firth.errors import DataError
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, escaped, lay_out, line_style
 
 Measure = Literal["accuracy", "squared_error"]
 Rows = Sequence[Mapping[str, Any]]  # one row for 0, 1, … examples: "by_examples" in the result of `evaluate`
@@ -33,22 +33,15 @@ def score_by_examples(models: Mapping[str, Rows], measure: Measure) -> Figure:
     top = 1.1 * max(1.0, *(value for values in lines.values() for value in values))
     plot = go.Figure()
     for n, (name, values) in enumerate(lines.items()):
-        colour = COLOURS[n % len(COLOURS)]
-        line = {"color": colour, "dash": DASHES[n % len(DASHES)]}
-        marker = {"color": colour, "size": 7}
+        line = line_style(n)
+        marker = {"color": line["color"], "size": 7}
         # Plotly interprets <b> and similar as markup.
         plot.add_scatter(x=examples, y=values, mode="lines+markers", name=escaped(name), line=line, marker=marker)
     for (title, values), dash in zip(beside.items(), ("solid", "dot"), strict=False):
         plot.add_scatter(x=examples, y=values, mode="lines", name=title, line={"color": _GREY, "width": 1, "dash": dash})
-    plot.update_layout(
-        template="plotly_white",
-        xaxis={"title": {"text": "examples in the prompt"}, "rangemode": "tozero"},
-        yaxis={"title": {"text": _TITLES[measure]}, "range": [0, top], "tickformat": ".0%" if measure == "accuracy" else ""},
-        showlegend=True,
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 60, "r": 20, "t": 20, "b": 60},
-        height=460,
-    )
+    plot.update_xaxes(title_text="examples in the prompt", rangemode="tozero")
+    plot.update_yaxes(title_text=_TITLES[measure], range=[0, top], tickformat=".0%" if measure == "accuracy" else "")
+    lay_out(plot, (60, 20, 20, 60), showlegend=True, legend=LEGEND_BELOW, height=460)
     columns = {**lines, **beside}
     rows = [(Number(k), *(Number(values[n], ".4f") for values in columns.values())) for n, k in enumerate(examples)]
     return Figure(plot, Table(("examples", *columns), rows))

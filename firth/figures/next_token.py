@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from firth.errors import DataError
 from firth.figures.alignment import visible
-from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out
 
 
 def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequence[float]) -> Figure:
@@ -35,12 +35,8 @@ def next_bars(tokens: Sequence[str], probability: Sequence[float], share: Sequen
     plot.update_yaxes(
         tickvals=list(range(len(tokens))), ticktext=names, range=[len(tokens) - 0.5, -0.5], zeroline=False, ticklabelstandoff=6
     )
-    plot.update_layout(
-        template="plotly_white",
-        height=120 + 34 * len(tokens),
-        margin={"l": 40 + 8 * max(map(len, map(visible, tokens))), "r": 20, "t": 40, "b": 50},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-    )
+    left, legend = 40 + 8 * max(map(len, map(visible, tokens))), {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    lay_out(plot, (left, 20, 40, 50), height=120 + 34 * len(tokens), legend=legend)
     rows = [
         (visible(token), Number(p, ".6g"), Number(drawn, ".6g"))
         for token, p, drawn in zip(tokens, probability, share, strict=True)

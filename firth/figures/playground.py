@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped, lay_out, ticks
 from firth.figures.masks_and_positions import Rows
 
 _CELL, _SMALL_CELL = 58, 20  # pixels
@@ -61,15 +61,11 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
     for n, panel in enumerate(panels, start=1):
         for trace in (_cells(panel), *_forbidden(panel)):
             plot.add_trace(trace, n, 1)
-        plot.update_xaxes(**_axis(panel.columns), side="bottom", range=[-0.5, widest / _cell(panel) - 0.5], row=n, col=1)
-        plot.update_yaxes(**_axis(panel.rows), range=[len(panel.rows) - 0.5, -0.5], row=n, col=1)
+        columns, rows = ([escaped(_label(word)) for word in words] for words in (panel.columns, panel.rows))
+        plot.update_xaxes(**ticks(columns), side="bottom", range=[-0.5, widest / _cell(panel) - 0.5], row=n, col=1)
+        plot.update_yaxes(**ticks(rows), range=[len(panel.rows) - 0.5, -0.5], row=n, col=1)
     plot.update_annotations(x=0, xanchor="left", font_size=14, yshift=6)
-    plot.update_layout(
-        template="plotly_white",
-        margin={"l": left, "r": 20, "t": top, "b": 60},
-        width=left + 20 + widest,
-        height=top + 60 + height,
-    )
+    lay_out(plot, (left, 20, top, 60), left + 20 + widest, top + 60 + height)
     return Figure(
         plot, Table(("step", "query", "key or dimension", "value"), [row for panel in panels for row in _numbers(panel)])
     )
@@ -128,16 +124,6 @@ def _forbidden(panel: Panel) -> list[Any]:
         return []
     x, y = zip(*places, strict=True)
     return [go.Scatter(x=x, y=y, text=[_MINUS_INFINITY] * len(places), mode="text", hoverinfo="skip", showlegend=False)]
-
-
-def _axis(words: Sequence[str]) -> dict[str, Any]:
-    """Ticks are numbers, not words: a word may occur twice."""
-    return {
-        "tickvals": list(range(len(words))),
-        "ticktext": [escaped(_label(word)) for word in words],
-        "showgrid": False,
-        "zeroline": False,
-    }
 
 
 def _cell(panel: Panel) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from firth.figures.alignment import visible
 from firth.figures.attention import cells, shown
-from firth.figures.figure import BLUES, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, colour_bar, escaped, lay_out
 
 _LINE = 100  # characters of text in a row of the strip
 _MOST_BITS = 12.0  # the darkest colour; a probability below 1 in 4,096 looks the same
@@ -45,18 +45,12 @@ def surprisal_strip(
             zmax=_MOST_BITS,
             xgap=1,
             ygap=3,
-            colorbar={"title": "bits", "thickness": 12, "outlinewidth": 1},
+            colorbar=colour_bar("bits"),
         )
     )
     plot.update_xaxes(visible=False)
     plot.update_yaxes(visible=False, autorange="reversed")
-    plot.update_layout(
-        template="plotly_white",
-        title={"text": "surprisal of each token: −log₂ p", "x": 0.01, "xanchor": "left"},
-        margin={"l": 20, "r": 20, "t": 50, "b": 20},
-        width=960,
-        height=110 + 34 * rows,
-    )
+    lay_out(plot, (20, 20, 50, 20), 960, 110 + 34 * rows, heading="surprisal of each token: −log₂ p")
     table = [
         (Number(at), visible(token), Number(p, ".6f"), Number(place), Number(bits, ".4f"), Number(spread, ".4f"), _named(likely))
         for at, (token, p, place, bits, spread, likely) in enumerate(

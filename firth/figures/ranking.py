@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0], negative: str | None = None) -> Figure:
@@ -24,18 +24,10 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
             cliponaxis=False,
         )
     )
-    plot.update_layout(
-        template="plotly_white",
-        height=100 + 26 * len(rows),
-        xaxis={"title": escaped(measure)},
-        yaxis={
-            "autorange": "reversed",
-            "automargin": True,
-            "tickvals": places,
-            "ticktext": [escaped(word) for word, _ in rows],  # Plotly interprets <b> and similar as markup
-        },
-        margin={"l": 20, "r": 60, "t": 20, "b": 60},
-    )
+    words = [escaped(word) for word, _ in rows]  # Plotly interprets <b> and similar as markup
+    plot.update_xaxes(title=escaped(measure))
+    plot.update_yaxes(autorange="reversed", automargin=True, tickvals=places, ticktext=words)
+    lay_out(plot, (20, 60, 20, 60), height=100 + 26 * len(rows))
     return Figure(plot, Table(("word", measure), [(word, Number(value, ".4f")) for word, value in rows]))
 
 

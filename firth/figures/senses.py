@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 from firth.figures.masks_and_positions import Rows
 
 # White to blue, 0 to 1: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
@@ -30,20 +30,14 @@ def senses_map(word: str, sentences: Sequence[str], layers: Sequence[Rows], laye
     for n, matrix in enumerate(layers):
         plot.add_trace(_cells(sentences, matrix, names[n], visible=n == layer, bar=True), 1, 1)
     plot.add_trace(_cells(sentences, layers[0], names[0], visible=True, bar=False), 1, 2)
-    numbers = [str(n + 1) for n in range(count)]
-    plot.update_xaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, constrain="domain")
-    plot.update_yaxes(tickvals=list(range(count)), ticktext=numbers, showgrid=False, zeroline=False, autorange="reversed")
+    numbers = ticks([str(n + 1) for n in range(count)])
+    plot.update_xaxes(**numbers, constrain="domain").update_yaxes(**numbers, autorange="reversed")
     beside = [f"{n + 1}  {escaped(_short(sentence))}" for n, sentence in enumerate(sentences)]
     plot.update_yaxes(ticktext=beside, ticklabelstandoff=4, row=1, col=1)
     left, size = 40 + 7 * max(map(len, map(_short, sentences))), max(160, _CELL * count)
-    plot.update_layout(
-        template="plotly_white",
-        title=f"“{escaped(word)}”: cosine similarity of its vectors across sentences",
-        updatemenus=_menu(names, layer),
-        margin={"l": left, "r": 20, "t": 150, "b": 40},
-        width=left + 140 + int(2.2 * size),
-        height=190 + size,
-    )
+    title = f"“{escaped(word)}”: cosine similarity of its vectors across sentences"
+    lay_out(plot, (left, 20, 150, 40), left + 140 + int(2.2 * size), 190 + size, title=title)
+    plot.update_layout(updatemenus=_menu(names, layer))
     return Figure(plot, Table(("layer", "sentence", "other sentence", "cosine"), list(_numbers(sentences, layers, names))))
 
 
@@ -94,7 +88,7 @@ def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, 
         xgap=1,
         ygap=1,
         showscale=bar,
-        colorbar={"title": "cos", "thickness": 12, "tickvals": [0, 0.5, 1], "outlinewidth": 1},
+        colorbar=colour_bar("cos", tickvals=[0, 0.5, 1]),
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from firth.errors import DataError
 from firth.figures.alignment import bands, visible
 from firth.figures.attention import cells, shown, token_axis
-from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped
+from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, colour_bar, lay_out
 
 _OPEN = ("input", "forget", "output", "reset", "update")  # gates range from 0 (closed) to 1 (open); the others have a sign
 _BARS = "▁▂▃▄▅▆▇█"
@@ -38,7 +38,7 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
             colorscale=BLUES if opens else DIVERGING,
             zmin=0 if opens else -most,
             zmax=1 if opens else most,
-            colorbar={"title": "open" if opens else "value", "thickness": 12, "outlinewidth": 1},
+            colorbar=colour_bar("open" if opens else "value"),
         )
     )
     plot.update_xaxes(**token_axis(tokens), side="top", tickangle=-60)
@@ -46,14 +46,8 @@ def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.Array
         tickvals=list(range(len(units))), ticktext=[f"unit {unit}" for unit in units], autorange="reversed", showgrid=False
     )
     top = 80 + 7 * max(map(len, tokens))
-    plot.update_layout(
-        template="plotly_white",
-        meta={"tokens": {"x": "text"}},
-        title={"text": escaped(title), "x": 0.01, "xanchor": "left"},
-        margin={"l": 80, "r": 20, "t": top, "b": 20},
-        width=200 + max(300, min(1000, 24 * len(tokens))),
-        height=top + 30 + 18 * len(units),
-    )
+    width, height = 200 + max(300, min(1000, 24 * len(tokens))), top + 30 + 18 * len(units)
+    lay_out(plot, (80, 20, top, 20), width, height, heading=title, meta={"tokens": {"x": "text"}})
     return Figure(plot, Table(("unit", "token", "at", "value"), list(_numbers(tokens, units, values))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from firth.figures.figure import COLOURS, DASHES, Figure, Number, Table, escaped
+from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, escaped, lay_out, line_style
 
 Against = Literal["step", "tokens", "seconds"]
 Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
@@ -27,8 +27,7 @@ def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Agai
 
     plot, rows = go.Figure(), []
     for n, (name, log) in enumerate(logs.items()):
-        colour = COLOURS[n % len(COLOURS)]
-        for split, mode, dash in (("training", "lines", DASHES[n % len(DASHES)]), ("validation", "lines+markers", "dot")):
+        for split, mode, own in (("training", "lines", {}), ("validation", "lines+markers", {"dash": "dot"})):
             points = _thinned([(line, table[metric]) for line, table in _of(log, split) if _is_number(table.get(metric))])
             if not points:
                 continue
@@ -37,20 +36,13 @@ def training_curves(logs: Mapping[str, Log], metric: str = "loss", against: Agai
                 y=[value for _, value in points],
                 mode=mode,
                 name=escaped(f"{name}, {split}"),
-                line={"color": colour, "dash": dash},
+                line=line_style(n) | own,
                 marker={"symbol": "diamond", "size": 7},
             )
             rows += [(name, split, *(_plain(line[key]) for key in _TITLES), _plain(value)) for line, value in points]
-    scale = "log" if log_scale else "linear"
-    plot.update_layout(
-        template="plotly_white",
-        xaxis={"title": _TITLES[against], "rangemode": "tozero"},
-        yaxis={"title": escaped(metric.replace("_", " ")), "type": scale},
-        legend={"orientation": "h", "y": -0.2},
-        margin={"l": 60, "r": 20, "t": 20, "b": 60},
-        height=480,
-        showlegend=True,
-    )
+    plot.update_xaxes(title=_TITLES[against], rangemode="tozero")
+    plot.update_yaxes(title=escaped(metric.replace("_", " ")), type="log" if log_scale else "linear")
+    lay_out(plot, (60, 20, 20, 60), legend=LEGEND_BELOW, height=480, showlegend=True)
     return Figure(plot, Table(("run", "split", *_TITLES, metric), rows))
 
 

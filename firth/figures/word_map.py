@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firth.figures.figure import COLOURS, PRIVATE, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, PRIVATE, Figure, Number, Table, escaped, lay_out
 
 LABELLED = 150  # with more words, only those under the pointer or found by the search are labelled
 _BLUE, _ORANGE = COLOURS[:2]
@@ -79,8 +79,7 @@ def embedding_map(words: Sequence[str], points: Sequence[Sequence[float]], axes:
         plot.add_scatter(x=columns[0], y=columns[1], **common)
         plot.update_xaxes(title_text=axes[0], zeroline=False)
         plot.update_yaxes(title_text=axes[1], zeroline=False, scaleanchor="x")  # the same scale on both axes
-    margin, drag = {"l": 50, "r": 20, "t": 20, "b": 50}, "pan" if len(columns) == 2 else "orbit"
-    plot.update_layout(template="plotly_white", margin=margin, height=720, dragmode=drag)
+    lay_out(plot, (50, 20, 20, 50), height=720, dragmode="pan" if len(columns) == 2 else "orbit")
     rows = [(word, *(Number(value, ".4f") for value in point)) for word, point in zip(words, points, strict=True)]
     return SearchableMap(plot, Table(("word", *axes), rows))
 

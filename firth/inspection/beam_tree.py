@@ -11,32 +11,8 @@ from dataclasses import dataclass
 from firth.decoding.config import DecodingConfig
 from firth.decoding.search.beam import Hypothesis, length_penalty
 from firth.decoding.search.considered import BeamCandidate
-from firth.figures.beam_tree import Outcome, beam_figure, beam_text
+from firth.figures.beam_tree import BeamNode, BeamResult, Outcome, beam_figure, beam_text
 from firth.figures.figure import Drawn, Figure
-
-
-@dataclass(frozen=True)
-class BeamNode:
-    """A hypothesis: the tokens from the root to this node. The root has none."""
-
-    parent: int | None  # the number of the node that it continues
-    token: str
-    token_log_probability: float  # log p(token | tokens before it)
-    log_probability: float  # Σ log p from the root to here, of the model
-    score: float  # what the search would rank it by if it ended here
-    text: str  # so far
-    outcome: Outcome  # "kept": it went on; "ended": a finished text, or one cut off at the limit; "dropped": not among the best
-
-
-@dataclass(frozen=True)
-class BeamResult:
-    """One of the texts that the search found."""
-
-    node: int  # where it ends
-    text: str
-    log_probability: float
-    score: float
-    finished: bool  # False: cut off at decoding.tokens
 
 
 @dataclass(frozen=True, repr=False)

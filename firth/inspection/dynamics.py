@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError
+from firth.figures.dynamics import LayerStatistics
 from firth.inspection.dynamics_matrices import Matrix
 from firth.progress import Progress, silent
 
@@ -35,15 +36,7 @@ class System:
     shrink: float = 1.0  # factor after each layer, to cancel the growth common to all points
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Statistics of the points at each layer, the initial points included."""
-
-    effective_rank: tuple[float, ...]
-    mean_distance: tuple[float, ...]  # over all pairs
-    clusters: tuple[int, ...]
-    attention_rank: tuple[float, ...] = ()  # effective rank of the matrix α at these points; empty without a Q
-
+class Curves(LayerStatistics):
     def summary(self) -> str:
         """A sentence on how the curves change from the first layer to the last."""
         changes = [

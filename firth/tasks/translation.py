@@ -298,9 +298,8 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, PairData]):
         return "\n".join([rows(*lines), *_by_task(metrics), *_by_length(metrics), *_by_skill(metrics)])
 
     def picture(self, results: Mapping[str, Mapping[str, Any]]) -> Section:
-        from firth.evaluation.translation import LengthBucket
         from firth.figures.figure import Table
-        from firth.figures.lengths import score_by_length
+        from firth.figures.lengths import LengthBucket, score_by_length
         from firth.figures.page import Section
 
         ((name, metrics),) = results.items()

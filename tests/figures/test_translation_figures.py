@@ -7,9 +7,8 @@ import pytest
 from rich.cells import cell_len
 
 from firth.errors import DataError
-from firth.evaluation.translation import LengthBucket
 from firth.figures.alignment import alignment_map, alignment_text
-from firth.figures.lengths import score_by_length
+from firth.figures.lengths import LengthBucket, score_by_length
 
 SOURCE, TARGET = ["the", "the", "<b>"], ["le", " "]
 ALPHA = [[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from firth.api import Recipe, find_recipe, load
-from firth.evaluation.translation import LengthBucket
 from firth.experiments.tour.station import Guide
 from firth.figures.figure import Figure, Table
-from firth.figures.lengths import score_by_length
+from firth.figures.lengths import LengthBucket, score_by_length
 from firth.figures.page import Section
 from firth.models.seq2seq_config import TransformerSeq2SeqConfig
 from firth.tasks.translation import TranslatorRun

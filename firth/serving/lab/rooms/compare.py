@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 from firth.errors import ConfigError
-from firth.evaluation.translation import LengthBucket
 from firth.figures.figure import COLOURS
 from firth.figures.in_context import measure_of, score_by_examples
-from firth.figures.lengths import score_by_length
+from firth.figures.lengths import LengthBucket, score_by_length
 from firth.inspection.gradient_flow import Flow, compare_flow, flows_figure, model_kinds
 from firth.inspection.timing import measured
 from firth.progress import Progress
@@ -66,8 +65,7 @@ def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         buckets[name] = [LengthBucket(**bucket) for bucket in result["buckets"]]
     figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}
     python = (
-        "import firth\nfrom firth.evaluation.translation import LengthBucket\n"
-        "from firth.figures.lengths import score_by_length\n\n"
+        "import firth\nfrom firth.figures.lengths import LengthBucket, score_by_length\n\n"
         f"runs = {_paths(names, library)!r}\n"
         f"results = {{name: firth.load(path).evaluate(beam={beam}) for name, path in runs.items()}}\n"
         'buckets = {name: [LengthBucket(**one) for one in result["buckets"]] for name, result in results.items()}\n'
