@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from firth.errors import ConfigError, DataError, did_you_mean
 from firth.figures.figure import Drawn, Figure
 from firth.figures.states import is_open, states_map, states_text
 from firth.inspection.inputs import Reading
 from firth.layers.attentive_recurrence import AttentiveRecurrent
-from firth.layers.recurrent import CELLS, Cell, Recurrent
+from firth.layers.recurrent import CELLS, Cell, Recurrent, State, Trace
 from firth.layers.state import RecurrentState
+from firth.layers.tap import ModuleCall, module_calls
 from firth.models import RecurrentDecoder
 
 Array = npt.NDArray[np.float32]
@@ -92,17 +92,43 @@ class States(Drawn):
         return self.levels[level]
 
 
-class _Call(NamedTuple):
-    path: str
-    module: Recurrent | AttentiveRecurrent
-    given: tuple[Any, ...]
-    length_B: Tensor | None
-    output: Any
+class LayerPass(NamedTuple):
+    """One direction of a recurrent layer on a text."""
+
+    name: str
+    cell: Cell
+    x_1Ti: Tensor
+    first: State  # before the first step
+    length_1: Tensor | None
+    backward: bool
+    h_Td: Tensor
+
+    def trace(self) -> Trace:
+        return self.cell.unroll(self.x_1Ti, self.first, self.length_1, self.backward)[0]
+
+
+@torch.no_grad()
+def layer_passes(
+    module: Recurrent, x_1Ti: Tensor, given: Sequence[RecurrentState | None], length_1: Tensor | None = None, *, below: int = 0
+) -> list[LayerPass]:
+    """The layers on an input, from the state that is `given`, if one is; `below`: the number of layers below them."""
+    state = next((one for one in given if one is not None), None) or module.initial_state(1)
+    passes = []
+    for n, cell in enumerate(module.layers):
+        assert isinstance(cell, Cell)
+        y_1Td, _ = module.run_layer(n, x_1Ti, state, length_1)
+        for direction, h_Td in enumerate(y_1Td[0].chunk(module.directions, dim=-1)):
+            way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
+            first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
+            passes.append(LayerPass(f"layer {below + n + 1}{way}", cell, x_1Ti, first, length_1, direction == 1, h_Td))
+        x_1Ti = y_1Td
+    return passes
 
 
 def states(reading: Reading) -> States:
     """Run the model once, unchanged, and record the inputs of its recurrent layers."""
-    with _noted(reading.network) as calls:
+    modules = [one for one in reading.network.modules() if isinstance(one, Recurrent | AttentiveRecurrent)]
+    with module_calls(modules) as calls:
         reading.run()
     levels = [level for call in _joined(calls) for level in _levels(call, reading)]
     if not levels:
@@ -111,31 +137,11 @@ def states(reading: Reading) -> States:
     return States(tuple(levels))
 
 
-@contextmanager
-def _noted(network: nn.Module) -> Iterator[list[_Call]]:
-    """The calls of recurrent modules, in order."""
-    calls: list[_Call] = []
-
-    def noting(path: str) -> Callable[..., None]:
-        def note(module: Any, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
-            calls.append(_Call(path, module, args, named.get("length_B"), output))
-
-        return note
-
-    parts = [(path, one) for path, one in network.named_modules() if isinstance(one, Recurrent | AttentiveRecurrent)]
-    handles = [module.register_forward_hook(noting(path), with_kwargs=True) for path, module in parts]
-    try:
-        yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _joined(calls: Sequence[_Call]) -> list[_Call]:
+def _joined(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
     """The calls, with those of one module right after the other as one: a decoder with input feeding runs step by step."""
-    calls_of_steps: list[_Call] = []
+    calls_of_steps: list[ModuleCall] = []
     for call in calls:
-        if calls_of_steps and calls_of_steps[-1].path == call.path:
+        if calls_of_steps and calls_of_steps[-1].module is call.module:
             x_1Ti = torch.cat((calls_of_steps[-1].given[0], call.given[0]), dim=1)
             calls_of_steps[-1] = calls_of_steps[-1]._replace(given=(x_1Ti, *calls_of_steps[-1].given[1:]))
         else:
@@ -143,46 +149,29 @@ def _joined(calls: Sequence[_Call]) -> list[_Call]:
     return calls_of_steps
 
 
-def _levels(call: _Call, reading: Reading) -> Iterator[Level]:
+def _levels(call: ModuleCall, reading: Reading) -> Iterator[Level]:
     side, tokens = _side(call, reading)
-    if isinstance(call.module, AttentiveRecurrent):
+    if not isinstance(call.module, Recurrent):
         yield Level(f"{side}layer 1", tokens, _plain(call.output[0][0]), lambda: _attentive_gates(call))
         return
     # In an RNNsearch decoder, the attentive layer is the first.
     below = 1 if side == "decoder " and getattr(reading.network, "attentive", None) is not None else 0
-    module, x_1Ti = call.module, call.given[0]
-    state = call.given[1] if len(call.given) > 1 and call.given[1] is not None else module.initial_state(len(x_1Ti))
-    with torch.no_grad():
-        for n in range(len(module.layers)):
-            y_1Td, _ = module.run_layer(n, x_1Ti, state, call.length_B)
-            for direction in range(module.directions):
-                way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
-                h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
-                recompute = _gates_of(module, n, direction, x_1Ti, state, call.length_B)
-                yield Level(f"{side}layer {below + n + 1}{way}", tokens, _plain(h_Td), recompute)
-            x_1Ti = y_1Td
+    x_1Ti, *state = call.given
+    for one in layer_passes(call.module, x_1Ti, state, call.named.get("length_B"), below=below):
+        yield Level(f"{side}{one.name}", tokens, _plain(one.h_Td), one.trace)
 
 
-def _side(call: _Call, reading: Reading) -> tuple[str, tuple[str, ...]]:
+def _side(call: ModuleCall, reading: Reading) -> tuple[str, tuple[str, ...]]:
     """Encoder or decoder, for a translator, and the tokens in the order in which it processes them."""
     network = reading.network
     if not isinstance(network, RecurrentDecoder):
         return "", reading.tokens
-    if isinstance(network, RecurrentDecoder) and call.path == "encoder":
+    if call.module is network.encoder:
         return "encoder ", reading.tokens[::-1] if network.encoder.reverse else reading.tokens
     return "decoder ", reading.given
 
 
-def _gates_of(
-    module: Recurrent, n: int, direction: int, x_1Ti: Tensor, state: RecurrentState, length_B: Tensor | None
-) -> Callable[[], Mapping[str, Tensor]]:
-    cell = module.layers[n]
-    assert isinstance(cell, Cell)
-    first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
-    return lambda: cell.unroll(x_1Ti, first, length_B, direction == 1)[0]
-
-
-def _attentive_gates(call: _Call) -> Mapping[str, Tensor]:
+def _attentive_gates(call: ModuleCall) -> Mapping[str, Tensor]:
     module, (x_1Ti, _, state), (_, context_1Tm, _) = call.module, call.given, call.output
     assert isinstance(module, AttentiveRecurrent)
     return module.gates(x_1Ti, context_1Tm, state)

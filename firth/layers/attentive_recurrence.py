@@ -13,9 +13,6 @@ Letters: B batch, T time, S length of the memory, i input width, m width of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -26,31 +23,10 @@ from firth.layers.attention.call import Call
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score import SCORES, ScoreKind, kinds_for_any_widths
 from firth.layers.attention.weights import weights
+from firth.layers.cross_attention import Source
 from firth.layers.recurrent import CELLS, CellKind, Reset, Trace
 from firth.layers.self_attention import Attend
-from firth.layers.state import RecurrentState, roomy
-
-
-@dataclass(frozen=True, eq=False)
-class Memory:
-    """Keys and values of every position; row b has length_B[b] of them. Consecutive states may share one row, as the
-    hypotheses of a beam do."""
-
-    key_B1SA: Tensor
-    value_B1Sm: Tensor
-    length_B: Tensor
-
-    def select(self, rows: Tensor) -> Memory:
-        return Memory(self.key_B1SA[rows], self.value_B1Sm[rows], self.length_B[rows])
-
-    def fixed(self) -> Memory:
-        return Memory(roomy(self.key_B1SA), roomy(self.value_B1Sm), self.length_B)
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return self.key_B1SA, self.value_B1Sm, self.length_B
-
-    def of(self, tensors: Iterable[Tensor]) -> Memory:
-        return Memory(*tensors)
+from firth.layers.state import RecurrentState
 
 
 class MemoryAttention(nn.Module):
@@ -70,22 +46,22 @@ class MemoryAttention(nn.Module):
         self.key = nn.Linear(memory, compared, bias=False) if projects.projects_key else nn.Identity()
         self.attend = Attend(AttentionConfig(heads=1, score=score), compared, reduced=False)
 
-    def remember(self, memory_BSm: Tensor, length_B: Tensor) -> Memory:
+    def remember(self, memory_BSm: Tensor, length_B: Tensor) -> Source:
         """Compute the keys, once for all steps."""
-        return Memory(self.key(memory_BSm).unsqueeze(1), memory_BSm.unsqueeze(1), length_B)
+        return Source(self.key(memory_BSm).unsqueeze(1), memory_BSm.unsqueeze(1), length_B)
 
-    def contexts(self, h_BTd: Tensor, memory: Memory) -> Tensor:
+    def contexts(self, h_BTd: Tensor, memory: Source) -> Tensor:
         """c_BTm = Σ_s α_s m_s. States that share a row of the memory are its queries."""
         B, T, _ = h_BTd.shape
         texts = len(memory.length_B)
         q_B1QA = self.query(h_BTd).reshape(texts, 1, B // max(1, texts) * T, -1)
-        c_B1Qm: Tensor = self.attend(q_B1QA, memory.key_B1SA, memory.value_B1Sm, mask.lengths(memory.length_B), None, 0)
+        c_B1Qm: Tensor = self.attend(q_B1QA, memory.k_BGSD, memory.v_BGSD, mask.lengths(memory.length_B), None, 0)
         return c_B1Qm.reshape(B, T, -1)
 
-    def alignment(self, h_BTd: Tensor, memory: Memory) -> Tensor:
+    def alignment(self, h_BTd: Tensor, memory: Source) -> Tensor:
         """α_BTS of each state; every row has its own memory."""
         q_B1TA = self.query(h_BTd).unsqueeze(1)
-        call: Call = self.attend.call(q_B1TA, memory.key_B1SA, memory.value_B1Sm, mask.lengths(memory.length_B), None, 0)
+        call: Call = self.attend.call(q_B1TA, memory.k_BGSD, memory.v_BGSD, mask.lengths(memory.length_B), None, 0)
         return weights(call)[:, 0]
 
 
@@ -96,7 +72,7 @@ class AttentionalState(MemoryAttention):
         super().__init__(memory, width, score)
         self.combine = nn.Linear(memory + width, width, bias=False)
 
-    def forward(self, h_BTd: Tensor, memory: Memory) -> Tensor:
+    def forward(self, h_BTd: Tensor, memory: Source) -> Tensor:
         return torch.tanh(self.combine(torch.cat((self.contexts(h_BTd, memory), h_BTd), dim=-1)))
 
 
@@ -110,7 +86,7 @@ class AttentiveRecurrent(MemoryAttention):
         self.kind, self.inputs, self.width, self.reset = kind, inputs, width, reset
         self.cell = CELLS[kind](inputs + memory, width, reset=reset)
 
-    def forward(self, x_BTi: Tensor, memory: Memory, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
+    def forward(self, x_BTi: Tensor, memory: Source, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         """h_BTd, c_BTm and the state after the last step."""
         w = self.cell.weights()
         W_input_gi, W_context_gm = w.input_gi.split_with_sizes((self.inputs, w.input_gi.shape[1] - self.inputs), dim=1)

@@ -21,8 +21,8 @@ from firth.layers.state import roomy
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Keys and values of a source in one layer, computed once; row b has length_B[b] of them. One row may serve several adjacent
-    rows of the decoder: the hypotheses of a beam."""
+    """Keys and values of a source in one layer, or of the memory of a recurrent decoder, computed once; row b has length_B[b] of
+    them. One row may serve several adjacent rows of the decoder: the hypotheses of a beam."""
 
     k_BGSD: Tensor
     v_BGSD: Tensor

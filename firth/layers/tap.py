@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -67,15 +67,32 @@ def attention_calls(model: nn.Module, layers: Sequence[int] | None = None) -> It
         yield calls
 
 
+class ModuleCall(NamedTuple):
+    """A call of a module with its arguments, and its output."""
+
+    module: nn.Module
+    given: tuple[Any, ...]
+    named: dict[str, Any]
+    output: Any
+
+
 @contextmanager
-def noticed(modules: Sequence[nn.Module], note: Callable[[nn.Module, tuple[Any, ...], Any], None]) -> Iterator[None]:
-    """note(module, arguments, output) after each call of one of the modules."""
-    handles = [module.register_forward_hook(note) for module in modules]
+def noticed(modules: Sequence[nn.Module], note: Callable[[ModuleCall], None]) -> Iterator[None]:
+    """Call `note` after each call of one of the modules."""
+    handles = [module.register_forward_hook(lambda *call: note(ModuleCall(*call)), with_kwargs=True) for module in modules]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def module_calls(modules: Sequence[nn.Module]) -> Iterator[list[ModuleCall]]:
+    """The calls of the modules, in order."""
+    calls: list[ModuleCall] = []
+    with noticed(modules, calls.append):
+        yield calls
 
 
 @contextmanager
@@ -86,5 +103,5 @@ def outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
         model(token_BT)
     x[2]"""
     noted: list[Tensor] = []
-    with noticed(modules, lambda module, args, output: noted.append(output[0] if isinstance(output, tuple) else output)):
+    with noticed(modules, lambda call: noted.append(call.output[0] if isinstance(call.output, tuple) else call.output)):
         yield noted

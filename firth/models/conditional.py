@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.layers.attention import mask
-from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent, Memory
+from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
 from firth.layers.cross_attention import Source
 from firth.layers.recurrent import CELLS, Recurrent
 from firth.layers.state import AttentionState, RecurrentState, parted
@@ -107,7 +107,7 @@ class DecoderState:
     """The state of a recurrent decoder, and what it stores about the source."""
 
     recurrent: RecurrentState
-    memory: Memory | None  # with attention
+    memory: Source | None  # with attention
     context_Bm: Tensor | None  # with feed_context: the vector that enters every step
     share: int = 1  # rows that share one memory
     fed_Bd: Tensor | None = None  # with input_feeding: h̃ of the last step
@@ -233,9 +233,6 @@ class RecurrentDecoder(ConditionalDecoder):
             x_BTd = self.projection(x_BTd)
         return x_BTd, DecoderState(recurrent, state.memory, state.context_Bm, state.share, fed_Bd)
 
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
-
     def alignment(self, *inputs: Tensor) -> Tensor:
         """α_BTS of the source and token_BT; see `alignment_to`."""
         *source, token_BT = inputs
@@ -334,8 +331,6 @@ class TransformerDecoder(ConditionalDecoder):
     config: TransformerSeq2SeqConfig | TransformerCaptionConfig
     embedding_setting = "model.width"
     decoder: Stack
-    output: nn.Linear | None  # None if the embedding is the output layer, too
-    output_bias: nn.Parameter | None
 
     def __init__(
         self,
@@ -376,9 +371,6 @@ class TransformerDecoder(ConditionalDecoder):
 
     def _scaled(self, x_BTd: Tensor) -> Tensor:
         return x_BTd * self.config.width**-0.5 if self.config.output_scale else x_BTd
-
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def texts_of(rows: Tensor, share: int) -> tuple[Tensor, int]:

@@ -58,45 +58,20 @@ def matrices(call: Call, head: int, queries: Sequence[str], keys: Sequence[str],
     one, rows, columns = seen(call, head), tuple(queries), tuple(keys)
     scored = _Scored(one, named)
     bias = [] if scored.bias is None else [_bias(scored, named, rows, columns)]
-    s, p, v, o = named.score, named.weight, named.value, named.output
-    return [
-        *bias,
-        WalkMatrix(
-            s,
-            "scores: how well each key matches the query",
-            f"{s} = {scored.equation()}",
-            named.axes,
-            one.s_QK,
-            rows,
-            scored.compared.source(scored.compared.result) or source_line(reference.scores, "score_BHQK = call.score.between"),
-            scored.lines,
-            columns,
-            allowed=one.allowed_QK,
-        ),
-        WalkMatrix(
-            p,
-            "attention weights: a mask, then a softmax over each row",
-            f"{p} = softmax({s}), over the keys that the mask allows",
-            named.axes,
-            one.p_QK,
-            rows,
-            source_line(reference.weights, "softmax(-1)"),
-            _softmax(one, named),
-            columns,
-            allowed=one.allowed_QK,
-            unit=True,
-        ),
-        WalkMatrix(
-            o,
-            "sum of the values, weighted",
-            f"{o} = {p} {v}" + (" + Σ p a^V" if _shaw_values(one.call) else ""),
-            named.axes[0] + "D",
-            one.o_QE,
-            rows,
-            source_line(reference.run, "call.v_BGKE.unsqueeze(2)"),
-            _weighted(one, named, columns),
-        ),
-    ]
+    s, p, v, o, axes, allowed_QK = named.score, named.weight, named.value, named.output, named.axes, one.allowed_QK
+    line = scored.compared.source(scored.compared.result) or source_line(reference.scores, "score_BHQK = call.score.between")
+    title, equation = "scores: how well each key matches the query", f"{s} = {scored.equation()}"
+    scores = WalkMatrix(s, title, equation, axes, one.s_QK, rows, line, scored.lines, columns, allowed=allowed_QK)
+    title, equation = (
+        "attention weights: a mask, then a softmax over each row",
+        f"{p} = softmax({s}), over the keys that the mask allows",
+    )
+    line, spell = source_line(reference.weights, "softmax(-1)"), _softmax(one, named)
+    shares = WalkMatrix(p, title, equation, axes, one.p_QK, rows, line, spell, columns, allowed=allowed_QK, unit=True)
+    equation = f"{o} = {p} {v}" + (" + Σ p a^V" if _shaw_values(one.call) else "")
+    line, spell = source_line(reference.run, "call.v_BGKE.unsqueeze(2)"), _weighted(one, named, columns)
+    sums = WalkMatrix(o, "sum of the values, weighted", equation, f"{axes[0]}D", one.o_QE, rows, line, spell)
+    return [*bias, scores, shares, sums]
 
 
 class _Scored:

@@ -21,14 +21,11 @@ from firth.models.stack import Stack
 SHOWN = 24  # tokens of the vocabulary in the matrices of the output
 
 
-def plain_embedding_stage(embedding: nn.Embedding, id_T: Tensor, x_Te: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
+def plain_embedding_stage(id_T: Tensor, x_Te: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
     line = source_line(RecurrentLM.hidden, "self.embedding(token_BT)")
-    matrix = WalkMatrix(
-        "x", "the row of E for each token", "x_t = E[token_t]", "Te", x_Te, tokens, line, _row(embedding, id_T, "x")
-    )
-    return Stage(
-        _named(side, "embedding"), "embedding", side, tokens, "x_t = E[token_t]", "Te", line, x_Te, lambda head: [matrix]
-    )
+    equation, rows, name = "x_t = E[token_t]", _looked_up(x_Te, id_T, "x = "), _named(side, "embedding")
+    matrix = WalkMatrix("x", "the row of E for each token", equation, "Te", x_Te, tokens, line, rows)
+    return Stage(name, "embedding", side, tokens, equation, "Te", line, x_Te, lambda head: [matrix])
 
 
 def embedding_stage(stack: Stack, id_T: Tensor, e_1Te: Tensor, x_1Td: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
@@ -41,68 +38,40 @@ def embedding_stage(stack: Stack, id_T: Tensor, e_1Te: Tensor, x_1Td: Tensor, to
 
 @torch.no_grad()
 def _embedding(stack: Stack, id_T: Tensor, e_1Te: Tensor, tokens: tuple[str, ...]) -> list[WalkMatrix]:
-    of_table, matrices = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), []
-    embedded, x_1Td, name = Stack.embed_positions, e_1Te, "e"
-    rows = _looked_up(e_1Te[0], id_T)
-    matrices.append(WalkMatrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", e_1Te[0], tokens, of_table, rows))
-    scale = stack.embedding_scale
+    line, x_Td, name = source_line(TransformerLM.hidden, "self.embedding(token_BT)"), e_1Te[0], "e"
+    rows, scale = _looked_up(x_Td, id_T), stack.embedding_scale
+    matrices = [WalkMatrix("e", "the row of E for each token", "e_t = E[token_t]", "Te", x_Td, tokens, line, rows)]
+
+    def add(name: str, title: str, equation: str, axes: str, value_Tn: Tensor, part: str, spell: Spell | None = None) -> None:
+        line = source_line(Stack.embed_positions, part)
+        matrices.append(WalkMatrix(name, title, equation, axes, value_Tn, tokens, line, spell))
+
     if scale is not None:
-        matrices.append(
-            WalkMatrix(
-                "e′",
-                "scaled",
-                "e′ = e · √d",
-                "Te",
-                x_1Td[0] * scale,
-                tokens,
-                source_line(embedded, "self.embedding_scale"),
-                _scaled(x_1Td[0], scale),
-            )
-        )
-        x_1Td, name = x_1Td * scale, "e′"
-    with_1Td = stack.scheme.embed(x_1Td, 0)
-    if not torch.equal(with_1Td, x_1Td):
-        p_Td = _positions(stack, x_1Td.shape[1], with_1Td - x_1Td)
-        line = source_line(embedded, "self.scheme.embed(")
-        matrices.append(WalkMatrix("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, tokens, line))
-        spell = added([(name, x_1Td[0]), ("p", p_Td)], "x")
-        matrices.append(WalkMatrix("x", "token and position together", f"x = {name} + p", "Td", with_1Td[0], tokens, line, spell))
-        x_1Td, name = with_1Td, "x"
+        add("e′", "scaled", "e′ = e · √d", "Te", x_Td * scale, "self.embedding_scale", _scaled(x_Td, scale))
+        x_Td, name = x_Td * scale, "e′"
+    with_Td = stack.scheme.embed(x_Td.unsqueeze(0), 0)[0]
+    if not torch.equal(with_Td, x_Td):
+        p_Td = stack.scheme(0, len(x_Td))
+        p_Td = p_Td if isinstance(p_Td, Tensor) else with_Td - x_Td  # a difference of sums is rounded
+        add("p", f"the vector of each position ({stack.scheme.kind})", "p_t", "Td", p_Td, "self.scheme.embed(")
+        spell = added([(name, x_Td), ("p", p_Td)], "x")
+        add("x", "token and position together", f"x = {name} + p", "Td", with_Td, "self.scheme.embed(", spell)
+        x_Td, name = with_Td, "x"
     if stack.embedding_norm is not None:
-        line = source_line(embedded, "self.embedding_norm(x_BTd)")
-        normed = spelled_norm(stack.embedding_norm, x_1Td[0], name, "n")
-        x_1Td = normed.value_Tn.unsqueeze(0)
-        matrices.append(WalkMatrix("n", "normalised", normed.equation, "Td", x_1Td[0], tokens, line, normed.spell))
-        name = "n"
+        normed = spelled_norm(stack.embedding_norm, x_Td, name, "n")
+        x_Td, name = normed.value_Tn, "n"
+        add("n", "normalised", normed.equation, "Td", x_Td, "self.embedding_norm(x_BTd)", normed.spell)
     if stack.embedding_projection is not None:
         projection = stack.embedding_projection
-        linear = LinearProduct(x_1Td[0], projection.weight, projection.bias, (name, "W"))
-        line = source_line(embedded, "self.embedding_projection(x_BTd)")
-        value_Td = projection(x_1Td)[0]
-        matrices.append(
-            WalkMatrix(
-                "y", "projected to the width of the layers", f"y = {name} W", "Td", value_Td, tokens, line, linear.spell("y")
-            )
-        )
+        spell = LinearProduct(x_Td, projection.weight, projection.bias, (name, "W")).spell("y")
+        title, part = "projected to the width of the layers", "self.embedding_projection(x_BTd)"
+        add("y", title, f"y = {name} W", "Td", projection(x_Td), part, spell)
     return matrices
 
 
-def _positions(stack: Stack, length: int, difference_1Td: Tensor) -> Tensor:
-    """p_Td itself; a difference of sums would be rounded."""
-    p_Td = stack.scheme(0, length)
-    return p_Td if isinstance(p_Td, Tensor) else difference_1Td[0]
-
-
-def _looked_up(e_Te: Tensor, id_T: Tensor) -> Spell:
+def _looked_up(e_Te: Tensor, id_T: Tensor, before: str = "") -> Spell:
     def lines(t: int, j: int) -> list[Line]:
-        return [Line(f"row {int(id_T[t])} of E, column {j}", number(e_Te[t, j]))]
-
-    return lines
-
-
-def _row(embedding: nn.Embedding, id_T: Tensor, name: str) -> Spell:
-    def lines(t: int, j: int) -> list[Line]:
-        return [Line(f"{name} = row {int(id_T[t])} of E, column {j}", number(embedding.weight[int(id_T[t]), j]))]
+        return [Line(f"{before}row {int(id_T[t])} of E, column {j}", number(e_Te[t, j]))]
 
     return lines
 
@@ -136,9 +105,8 @@ def output_stage(
     names = tuple(token(int(id)) for id in id_v)
     line = source_line(Decoder.readout, "self.output_layer()")
     inside = lambda head: _output(network, x_Td, logits_TV, id_v, tokens, names)  # noqa: E731
-    return Stage(
-        "probabilities", "output", side, tokens, "p = softmax(x Wᵀ + b)", "TV", line, logits_TV[:, id_v].softmax(-1), inside
-    )
+    equation, p_Tv = "p = softmax(x Wᵀ + b)", logits_TV[:, id_v].softmax(-1)
+    return Stage("probabilities", "output", side, tokens, equation, "TV", line, p_Tv, inside)
 
 
 @torch.no_grad()
@@ -147,8 +115,7 @@ def _output(
 ) -> list[WalkMatrix]:
     W_Vd, b_V = network.output_layer()
     linear = LinearProduct(x_Td, W_Vd[id_v], None if b_V is None else b_V[id_v], ("x", "W"))
-    readout, log_Z_T = Decoder.readout, logits_TV.double().logsumexp(-1)
-    cap = network.logit_cap
+    log_Z_T, cap = logits_TV.double().logsumexp(-1), network.logit_cap
 
     def logits(t: int, j: int) -> list[Line]:
         lines = linear.spell("logit")(t, j)
@@ -167,33 +134,13 @@ def _output(
         ]
 
     p_Tv = (logits_TV.double() - log_Z_T[:, None]).exp()[:, id_v].to(logits_TV.dtype)
-    line = source_line(readout, "self.output_layer()")
-    bias = "" if b_V is None else " + b"
+    line, drawn = source_line(Decoder.readout, "self.output_layer()"), source_line(Chain.probabilities, "torch.softmax(")
+    title = f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown"
+    equation, chances = "logits = x Wᵀ" + ("" if b_V is None else " + b"), "probabilities of the next token"
     return [
         WalkMatrix("x", "what enters the output layer", "x", "Td", x_Td, tokens, line),
-        WalkMatrix(
-            "logits",
-            f"one number for each token of the vocabulary; {len(names)} of {logits_TV.shape[1]:,} are shown",
-            f"logits = x Wᵀ{bias}",
-            "TV",
-            logits_TV[:, id_v],
-            tokens,
-            line,
-            logits,
-            names,
-        ),
-        WalkMatrix(
-            "p",
-            "probabilities of the next token",
-            "p = softmax(logits)",
-            "TV",
-            p_Tv,
-            tokens,
-            source_line(Chain.probabilities, "torch.softmax("),
-            probability,
-            names,
-            unit=True,
-        ),
+        WalkMatrix("logits", title, equation, "TV", logits_TV[:, id_v], tokens, line, logits, names),
+        WalkMatrix("p", chances, "p = softmax(logits)", "TV", p_Tv, tokens, drawn, probability, names, unit=True),
     ]
 
 

@@ -3,27 +3,26 @@ width, V vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
+from firth.inspection.states import LayerPass, layer_passes
 from firth.inspection.walk import attention, block, ends, recurrent
 from firth.inspection.walk.block import BlockCall
 from firth.inspection.walk.matrix import WalkMatrix, source_line
 from firth.inspection.walk.recurrent import CellCall, MemoryCall
 from firth.inspection.walk.stage import Stage, Walk
-from firth.layers import tap
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
 from firth.layers.block import Block
 from firth.layers.recurrent import Recurrent
 from firth.layers.self_attention import SelfAttention
-from firth.layers.state import RecurrentState
+from firth.layers.tap import ModuleCall, module_calls
 from firth.models import RecurrentDecoder, RecurrentLM, TransformerDecoder, TransformerLM
 from firth.models.decoder import Decoder
 from firth.models.stack import Stack
@@ -39,19 +38,6 @@ EQUATIONS = {
 }
 
 
-class _Called(NamedTuple):
-    module: nn.Module
-    given: tuple[Any, ...]
-    output: Any
-
-
-@contextmanager
-def _recorded(modules: Sequence[nn.Module]) -> Iterator[list[_Called]]:
-    calls: list[_Called] = []
-    with tap.noticed(modules, lambda *call: calls.append(_Called(*call))):
-        yield calls
-
-
 def walk(reading: Reading, token: Name) -> Walk:
     """Run the model once on its usual path and record the inputs and outputs of its parts; `token` names a token of the
     output."""
@@ -63,7 +49,7 @@ def walk(reading: Reading, token: Name) -> Walk:
     outputs: list[Any] = []
     modules = [one for one in network.modules() if isinstance(one, _RECORDED)]
     kept = Reading(network, lambda: outputs.append(reading.forward()), reading.tokens, reading.written)
-    with _recorded(modules) as calls:
+    with module_calls(modules) as calls:
         kept.run()
     x_1Td = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
     with torch.no_grad():
@@ -72,7 +58,7 @@ def walk(reading: Reading, token: Name) -> Walk:
 
 
 class _Builder:
-    def __init__(self, reading: Reading, calls: Sequence[_Called], x_1Td: Tensor, logits_TV: Tensor, token: Name) -> None:
+    def __init__(self, reading: Reading, calls: Sequence[ModuleCall], x_1Td: Tensor, logits_TV: Tensor, token: Name) -> None:
         self.reading, self.network, self.calls = reading, reading.network, calls
         self.x_1Td, self.logits_TV, self.token = x_1Td, logits_TV, token
 
@@ -111,7 +97,7 @@ class _Builder:
             stages.append(ends.norm_stage(stack.norm, last_1Td[0], tokens, side))
         return stages
 
-    def _block(self, call: _Called, n: int, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None) -> Stage:
+    def _block(self, call: ModuleCall, n: int, tokens: tuple[str, ...], side: str, memory_1Sd: Tensor | None) -> Stage:
         one = call.module
         assert isinstance(one, Block)
         rest: list[Any] = [*call.given[1:], *[None] * (5 - len(call.given))]
@@ -123,14 +109,11 @@ class _Builder:
         if one.cross is not None:
             links["cross"] = lambda: attention.mean_weights(block.cross_call(given, block.cross_input(given)))
         kind = "parallel" if one.parallel_residual else one.placement
-        line = source_line(
-            Block.forward, {"post": 'case "post"', "parallel": 'case "pre" if'}.get(kind, 'case "pre" | "sandwich"')
-        )
+        case = {"post": 'case "post"', "parallel": 'case "pre" if'}.get(kind, 'case "pre" | "sandwich"')
+        line, name = source_line(Block.forward, case), _named(side, f"layer {n + 1}")
         inside, out_Td = partial(block.block_matrices, given), call.output[0][0]
         equation = EQUATIONS[kind] + (",  with cross-attention between them" if one.cross is not None else "")
-        return Stage(
-            _named(side, f"layer {n + 1}"), "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links
-        )
+        return Stage(name, "block", side, tokens, equation, "Td", line, out_Td, inside, given.heads, links=links)
 
     # Recurrent models
 
@@ -151,86 +134,49 @@ class _Builder:
 
     def _embedded(self, embedding: nn.Embedding, tokens: tuple[str, ...], side: str) -> Stage:
         called = self._one(embedding, side)
-        return ends.plain_embedding_stage(embedding, called.given[0][0], called.output[0], tokens, side)
+        return ends.plain_embedding_stage(called.given[0][0], called.output[0], tokens, side)
 
     def _recurrent(self, module: Recurrent, tokens: tuple[str, ...], side: str, below: int = 0) -> list[Stage]:
         calls = [one for one in self.calls if one.module is module]
         x_1Ti = torch.cat([one.given[0] for one in calls], dim=1)  # with input feeding, there is a call for each step
-        state = calls[0].given[1] if len(calls[0].given) > 1 and calls[0].given[1] is not None else module.initial_state(1)
-        stages = []
-        for n in range(len(module.layers)):
-            with torch.no_grad():
-                y_1Td, _ = module.run_layer(n, x_1Ti, state)
-            for direction in range(module.directions):
-                stages.append(self._cell(module, n, direction, x_1Ti, y_1Td, state, tokens, side, below))
-            x_1Ti = y_1Td
-        return stages
-
-    def _cell(
-        self,
-        module: Recurrent,
-        n: int,
-        direction: int,
-        x_1Ti: Tensor,
-        y_1Td: Tensor,
-        state: RecurrentState,
-        tokens: tuple[str, ...],
-        side: str,
-        below: int,
-    ) -> Stage:
-        cell: Any = module.layers[n]
-        first = tuple(part_LBd[n * module.directions + direction] for part_LBd in state.parts)
-        given = CellCall(cell, x_1Ti, first, tokens, direction == 1)
-        way = "" if module.directions == 1 else ", backwards" if direction else ", forwards"
-        h_Td = y_1Td[0, :, direction * module.width : (direction + 1) * module.width]
-        line = source_line(type(cell).step, "def step")
-        name = _named(side, f"layer {below + n + 1}{way}")
-        inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
-        equation = recurrent.cell_equation(given)
-        return Stage(name, "recurrent", side, tokens, equation, "Td", line, h_Td, inside, backwards=direction == 1)
+        return [_cell(one, tokens, side) for one in layer_passes(module, x_1Ti, calls[0].given[1:], below=below)]
 
     def _attentive(self, module: AttentiveRecurrent, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
         called = next(one for one in self.calls if one.module is module)
         (x_1Ti, memory, state), (h_1Td, c_1Tm, _) = called.given, called.output
         before_1Td = torch.cat((state.h_LBd[:1].transpose(0, 1), h_1Td[:, :-1]), dim=1)
-        attend = MemoryCall(module, before_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
+        attend = MemoryCall(module, before_1Td, memory, memory.v_BGSD[:, 0], tokens, source)
         first = tuple(part_LBd[0] for part_LBd in state.parts)
         cell = CellCall(module.cell, torch.cat((x_1Ti, c_1Tm), dim=-1), first, tokens, input_name="[x; c]")
-        return Stage(
-            "decoder layer 1",
-            "recurrent",
-            "decoder",
-            tokens,
-            f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {recurrent.cell_equation(cell)}",
-            "Td",
-            source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts"),
-            h_1Td[0],
-            partial(_without_heads, partial(recurrent.attentive_matrices, attend, cell, x_1Ti.shape[-1])),
-            links={"cross": lambda: attention.mean_weights(attend.call())},
-        )
+        equation = f"α_t = softmax(a(h_t−1, m)),  c_t = Σ α m,  {recurrent.cell_equation(cell)}"
+        line = source_line(AttentiveRecurrent.forward, "c_Bm = self.contexts")
+        inside = partial(_without_heads, partial(recurrent.attentive_matrices, attend, cell, x_1Ti.shape[-1]))
+        links = {"cross": lambda: attention.mean_weights(attend.call())}
+        return Stage("decoder layer 1", "recurrent", "decoder", tokens, equation, "Td", line, h_1Td[0], inside, links=links)
 
     def _attentional(self, module: AttentionalState, tokens: tuple[str, ...], source: tuple[str, ...]) -> Stage:
         calls = [one for one in self.calls if one.module is module]
         h_1Td, memory = torch.cat([one.given[0] for one in calls], dim=1), calls[0].given[1]
         out_Td = torch.cat([one.output for one in calls], dim=1)[0]
-        given = MemoryCall(module, h_1Td, memory, memory.value_B1Sm[:, 0], tokens, source)
-        return Stage(
-            "decoder attention",
-            "attention",
-            "decoder",
-            tokens,
-            "α_t = softmax(a(h_t, m)),  c_t = Σ α m,  h̃_t = tanh(W_c [c_t; h_t])",
-            "Td",
-            source_line(AttentionalState.forward, "self.contexts(h_BTd, memory)"),
-            out_Td,
-            partial(_without_heads, partial(recurrent.attentional_matrices, given, module)),
-            links={"cross": lambda: attention.mean_weights(given.call())},
-        )
+        given = MemoryCall(module, h_1Td, memory, memory.v_BGSD[:, 0], tokens, source)
+        equation = "α_t = softmax(a(h_t, m)),  c_t = Σ α m,  h̃_t = tanh(W_c [c_t; h_t])"
+        line = source_line(AttentionalState.forward, "self.contexts(h_BTd, memory)")
+        inside = partial(_without_heads, partial(recurrent.attentional_matrices, given, module))
+        links = {"cross": lambda: attention.mean_weights(given.call())}
+        return Stage("decoder attention", "attention", "decoder", tokens, equation, "Td", line, out_Td, inside, links=links)
 
-    def _one(self, embedding: nn.Embedding, side: str) -> _Called:
+    def _one(self, embedding: nn.Embedding, side: str) -> ModuleCall:
         """The call of an embedding; one that both sides share is called for the source first."""
         calls = [one for one in self.calls if one.module is embedding]
         return calls[-1 if side == "decoder" else 0]
+
+
+def _cell(one: LayerPass, tokens: tuple[str, ...], side: str) -> Stage:
+    given = CellCall(one.cell, one.x_1Ti, one.first, tokens, one.backward)
+    equation, line = recurrent.cell_equation(given), source_line(type(one.cell).step, "def step")
+    inside = partial(_without_heads, partial(recurrent.cell_matrices, given))
+    name = _named(side, one.name)
+    return Stage(name, "recurrent", side, tokens, equation, "Td", line, one.h_Td, inside, backwards=one.backward)
 
 
 def _without_heads(matrices: Callable[[], Sequence[WalkMatrix]], head: int) -> Sequence[WalkMatrix]:

@@ -15,7 +15,8 @@ from firth.inspection.walk.matrix import Line, LinearProduct, SourceLine, WalkMa
 from firth.inspection.walk.recorded import Recording
 from firth.layers.attention import mask
 from firth.layers.attention.call import Call
-from firth.layers.attentive_recurrence import AttentionalState, Memory, MemoryAttention
+from firth.layers.attentive_recurrence import AttentionalState, MemoryAttention
+from firth.layers.cross_attention import Source
 from firth.layers.recurrent import Cell, State, Trace, Weights
 
 
@@ -104,7 +105,7 @@ class MemoryCall(NamedTuple):
 
     layer: MemoryAttention
     query_1Td: Tensor  # the states that ask
-    memory: Memory
+    memory: Source
     memory_1Sm: Tensor
     tokens: tuple[str, ...]
     source_tokens: tuple[str, ...]
@@ -112,7 +113,7 @@ class MemoryCall(NamedTuple):
     def call(self) -> Call:
         q_11TA = self.layer.query(self.query_1Td).unsqueeze(1)
         memory = self.memory
-        return self.layer.attend.call(q_11TA, memory.key_B1SA, memory.value_B1Sm, mask.lengths(memory.length_B), None, 0)
+        return self.layer.attend.call(q_11TA, memory.k_BGSD, memory.v_BGSD, mask.lengths(memory.length_B), None, 0)
 
 
 _QUERY = (MemoryAttention.contexts, "self.query(h_BTd)")
