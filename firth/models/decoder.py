@@ -22,14 +22,15 @@ class Decoder(Network, ABC):
     vocab: int
     logit_cap: float | None = None  # bound of the logits, c tanh(logit / c)
     output: nn.Linear | None  # None if the embedding's matrix is that of the output layer, too
+    output_bias: nn.Parameter | None  # the bias in that case
 
     @abstractmethod
     def hidden(self, token_BT: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """The input of the output layer, and the state after the last token."""
 
-    @abstractmethod
     def output_layer(self) -> tuple[Tensor, Tensor | None]:
         """W_Vd and b_V of the output layer; b is None if there is none."""
+        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
     def readout(self, x_BTd: Tensor) -> Tensor:
         """The output layer: logits_BTV = x Wᵀ + b, capped if there is a cap."""

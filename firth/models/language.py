@@ -78,9 +78,6 @@ class RecurrentLM(LanguageModel):
             x_BTd = dropout(x_BTd, self.config.rates.output, self.config.dropout_locked)
         return x_BTd, state
 
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
-
 
 class TransformerLM(Stack, LanguageModel):
     """embedding (+ position) → causal blocks → vocabulary (Vaswani et al. 2017, the decoder alone)."""
@@ -117,9 +114,6 @@ class TransformerLM(Stack, LanguageModel):
     def allowed(self) -> mask.Mask:
         """The mask of all layers; those that attend to a window narrow it themselves."""
         return mask.STRICTLY_CAUSAL if self.config.attention.mask == "strictly_causal" else mask.CAUSAL
-
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
 
 
 def language_model(config: LanguageConfig, vocab: int) -> LanguageModel:

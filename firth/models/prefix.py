@@ -123,9 +123,6 @@ class PrefixDecoder(ConditionalDecoder):
         assert own is not None
         return x_BTd, Continued(own, state.before_B, state.source)
 
-    def output_layer(self) -> tuple[Tensor, Tensor | None]:
-        return (self.embedding.weight, self.output_bias) if self.output is None else (self.output.weight, self.output.bias)
-
 
 def _allowed(before_B: Tensor, source: int) -> Mask:
     return mask.prefix(torch.full_like(before_B, source)) & Begins(before_B)

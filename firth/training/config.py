@@ -79,17 +79,8 @@ class TrainingConfig:
             _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("batch", "batch_tokens", "context", "accumulate", "lora"):
             _expect(name, getattr(self, name), getattr(self, name) < 1 << 31, "less than 2³¹")
-        for name in (
-            "warmup",
-            "evaluate_every",
-            "checkpoint_every",
-            "patience",
-            "clip",
-            "weight_decay",
-            "final_rate_ratio",
-            "seed",
-            "lora",
-        ):
+        every = ("warmup", "evaluate_every", "checkpoint_every", "patience")  # 0 turns them off
+        for name in (*every, "clip", "weight_decay", "final_rate_ratio", "seed", "lora"):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _expect("rate", self.rate, self.rate > 0, "more than 0")
         _expect("timeout", self.timeout, 0 < self.timeout < 1e6, "more than 0 and less than 1,000,000 seconds")

@@ -136,24 +136,7 @@ def train(
 
     A progress bar shows the loss, unless `progress` is False; a function `progress(what, done, total)` or the callbacks of a
     `watcher` take its place."""
-    given = {
-        "model": model,
-        "loss": loss,
-        "dim": dim,
-        "window": window,
-        "negatives": negatives,
-        "epochs": epochs,
-        "min_count": min_count,
-        "sample": sample,
-        "rate": rate,
-        "final_rate": final_rate,
-        "max_vocab": max_vocab,
-        "threads": threads,
-        "seed": seed,
-        "deterministic": deterministic,
-        "device": device,
-        "faithful": faithful,
-    }
+    given = {name: value for name, value in locals().items() if name in VectorsConfig.__dataclass_fields__}
     watcher = watcher or TrainingCallbacks()
     if out is not None and Path(out).suffix in _OTHERS:
         raise ConfigError(

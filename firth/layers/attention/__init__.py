@@ -31,6 +31,14 @@ from firth.layers.kernels import attention as fused
 from firth.layers.kernels.triton import few_queries
 
 Kernel = Literal["auto", "sdpa", "triton", "few_queries", "flex", "chunked", "reference"]
+_KERNELS: dict[str, ModuleType] = {
+    "sdpa": sdpa,
+    "triton": fused,
+    "few_queries": few_queries,
+    "flex": flex,
+    "chunked": chunked,
+    "reference": reference,
+}
 
 
 def attend(
@@ -66,7 +74,9 @@ def run(call: Call, kernel: Kernel = "auto") -> Tensor:
     call = call.reduced()
     if kernel == "auto":
         return _first_that_can(call).run(call)  # type: ignore[no-any-return]
-    chosen = _named(kernel)
+    if kernel not in _KERNELS:
+        raise ConfigError(f'there is no kernel "{kernel}"; choose {", ".join(get_args(Kernel)[:-1])} or {get_args(Kernel)[-1]}')
+    chosen = _KERNELS[kernel]
     if reason := chosen.why_not(call):
         raise ConfigError(f'kernel "{kernel}" cannot run this call: {reason}; kernel="auto" picks one that can')
     return chosen.run(call)  # type: ignore[no-any-return]
@@ -97,23 +107,3 @@ def _first_that_never_waits(call: Call) -> ModuleType:
         if kernel.why_not(call) is None:
             return kernel
     return reference
-
-
-def _named(kernel: Kernel) -> ModuleType:
-    match kernel:
-        case "sdpa":
-            return sdpa
-        case "triton":
-            return fused
-        case "few_queries":
-            return few_queries
-        case "flex":
-            return flex
-        case "chunked":
-            return chunked
-        case "reference":
-            return reference
-        case _:
-            raise ConfigError(
-                f'there is no kernel "{kernel}"; choose {", ".join(get_args(Kernel)[:-1])} or {get_args(Kernel)[-1]}'
-            )

@@ -49,27 +49,28 @@ class Mask(ABC):
         return Either(self, other)
 
 
-@dataclass(frozen=True)
-class Full(Mask):
-    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return torch.ones_like(q == k)
+class PlainMask(Mask):
+    """A mask that depends on positions alone."""
 
     def tensors(self) -> tuple[Tensor, ...]:
         return ()
+
+
+@dataclass(frozen=True)
+class Full(PlainMask):
+    def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return torch.ones_like(q == k)
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(0, K)
 
 
 @dataclass(frozen=True)
-class Causal(Mask):
+class Causal(PlainMask):
     """k ≤ q."""
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k <= q
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return ()
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(0, q + 1)
@@ -79,14 +80,11 @@ class Causal(Mask):
 
 
 @dataclass(frozen=True)
-class StrictlyCausal(Mask):
+class StrictlyCausal(PlainMask):
     """k < q: the first position sees nothing."""
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k < q
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return ()
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(0, q)
@@ -96,21 +94,18 @@ class StrictlyCausal(Mask):
 
 
 @dataclass(frozen=True)
-class AllButSelf(Mask):
+class AllButSelf(PlainMask):
     """k ≠ q."""
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return k != q
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return ()
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(0, K, (q, q + 1))
 
 
 @dataclass(frozen=True)
-class Window(Mask):
+class Window(PlainMask):
     """The last `span` keys up to and including the query's own: q − span < k ≤ q."""
 
     span: int
@@ -122,9 +117,6 @@ class Window(Mask):
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (k > q - self.span)
 
-    def tensors(self) -> tuple[Tensor, ...]:
-        return ()
-
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(q - self.span + 1, q + 1)
 
@@ -133,7 +125,7 @@ class Window(Mask):
 
 
 @dataclass(frozen=True)
-class Around(Mask):
+class Around(PlainMask):
     """`span` keys around the query, its own in the middle: |q − k| ≤ (span − 1)/2."""
 
     span: int
@@ -148,9 +140,6 @@ class Around(Mask):
 
     def allowed(self, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q + self.side) & (k >= q - self.side)
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return ()
 
     def keys(self, b: Tensor | None, q: Whole, K: int) -> Span:
         return Span(q - self.side, q + self.side + 1)

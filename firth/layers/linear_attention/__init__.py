@@ -27,6 +27,7 @@ from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 
 Form = Literal["auto", "triton", "chunked", "recurrent", "parallel"]
+_FORMS: dict[str, ModuleType] = {"triton": fused, "chunked": chunked, "recurrent": recurrent, "parallel": quadratic}
 LEAST_LOG_GATE = -2.5  # a gate below e^−2.5 = 0.082 per step is taken as that, so that no form overflows within a chunk
 
 
@@ -61,7 +62,9 @@ def coefficients(
 def run(call: LinearCall, form: Form = "auto") -> tuple[Tensor, LinearState]:
     if form == "auto":
         return _best(call).run(call)  # type: ignore[no-any-return]
-    chosen = _named(form)
+    if form not in _FORMS:
+        raise ConfigError(f'there is no form "{form}"; choose {", ".join(get_args(Form)[:-1])} or {get_args(Form)[-1]}')
+    chosen = _FORMS[form]
     if chosen is fused and (reason := fused.why_not(call)):
         raise ConfigError(f'form "triton" cannot run this call: {reason}; form="auto" picks one that can')
     return chosen.run(call)  # type: ignore[no-any-return]
@@ -71,20 +74,6 @@ def _best(call: LinearCall) -> ModuleType:
     if call.v_BHTE.shape[2] == 1 and not torch.is_grad_enabled():
         return recurrent
     return fused if call.v_BHTE.is_cuda and fused.why_not(call) is None else chunked
-
-
-def _named(form: Form) -> ModuleType:
-    match form:
-        case "triton":
-            return fused
-        case "chunked":
-            return chunked
-        case "recurrent":
-            return recurrent
-        case "parallel":
-            return quadratic
-        case _:
-            raise ConfigError(f'there is no form "{form}"; choose {", ".join(get_args(Form)[:-1])} or {get_args(Form)[-1]}')
 
 
 def _call(
