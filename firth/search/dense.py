@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 _PASSAGE = 256  # tokens that a run reads at once; the vector of a longer document is the mean of its passages
-
-
-class Embedder(Protocol):
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        """x_Nd; 0 for a text without a known word."""
-
-    @property
-    def sha256(self) -> str:
-        """Changes with the model and its settings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +52,8 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class AveragedVectors:
-    """The idf-weighted mean of word vectors. A word without a vector is looked up in lower case, then skipped."""
+    """The idf-weighted mean of word vectors. A word without a vector is looked up in lower case, then skipped; a text without
+    a known word is 0."""
 
     vectors: WordVectors
     tfidf: TfIdf
@@ -137,6 +129,9 @@ class ContextualVectors:
         for name, tensor in sorted(self.run.network.state_dict().items()):
             digest.update(name.encode() + tensor.detach().float().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+
+Embedder = AveragedVectors | ContextualVectors  # its sha256 changes with the model and its settings
 
 
 def _units(x_Nd: Floats) -> Floats:

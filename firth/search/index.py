@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,7 @@ METHODS: tuple[MethodName, ...] = get_args(MethodName)
 _GIVE = {"vectors": f"Give a file with {option('vectors')}", "contextual": f"Give one with {option('run')}"}
 FORMAT, VERSION = "firth-index", "1"
 Arrays = Mapping[str, NDArray[Any]]
-
-
-class Method(Protocol):
-    def scores(self, query: str) -> NDArray[np.float32] | None:
-        """One score per document; None if the query means nothing to this method."""
+Method = TfIdf | Dense  # `scores` has one number per document, or is None if the query means nothing to the method
 
 
 @dataclass(frozen=True)

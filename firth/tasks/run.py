@@ -85,9 +85,10 @@ class Run(ABC, Generic[N]):
         `format`: "hf" (Hugging Face: `transformers` computes the same logits), "onnx", "safetensors", "gguf" or "ctranslate2".
         `license`: that of the weights, for the model card. `dtype`: the type of the written weights, by default their own.
         `quantise`: for the matrices of a GGUF file, "q8_0", "q4_0" or "q4_k_m"."""
-        return exporting.export(
-            self, Path(out), format=format, license=license, dtype=dtype, quantise=quantise, progress=progress
-        )
+        folder = Path(out)
+        exporting.check_export(folder, format, dtype, quantise)
+        outgoing = exporting.outgoing_run(self, folder.resolve().name, license, dtype)
+        return exporting.write(dataclasses.replace(outgoing, quantise=quantise, progress=progress), folder, format)
 
     def __repr__(self) -> str:
         facts = self._facts()

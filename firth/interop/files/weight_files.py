@@ -15,7 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,26 +23,13 @@ from torch import Tensor
 from firth.errors import CorruptFile, DataError
 from firth.files import expect_finite
 from firth.interop.files.foreign_json import is_inside, read_json, shown
+from firth.interop.files.gguf_file import GGUFFile
 
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _HEADER_LIMIT = 100_000_000  # bytes, as in the safetensors library
 _CONVERT = "Convert it on a machine that trusts it: model = AutoModel….from_pretrained(DIR); model.save_pretrained(NEW)."
 _OTHER = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
-
-
-class WeightFile(Protocol):
-    """One file of tensors."""
-
-    path: Path
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
-
-    def dtype(self, name: str) -> torch.dtype | str:
-        """The type of a tensor; a string names one that holds no floating-point numbers."""
-
-    def tensor(self, name: str) -> Tensor: ...
 
 
 class SafetensorsFile:
@@ -52,6 +39,7 @@ class SafetensorsFile:
         self.shapes = {name: tuple(entry["shape"]) for name, entry in self._header.items()}
 
     def dtype(self, name: str) -> torch.dtype | str:
+        """The type of a tensor; a string names one that holds no floating-point numbers."""
         kind = str(self._header[name]["dtype"])
         return _FLOATS.get(kind, kind)
 
@@ -146,6 +134,9 @@ def _loaded(path: Path) -> dict[str, Tensor]:
         warnings.simplefilter("ignore")  # about versions of pickle, before it refuses
         tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     return tensors
+
+
+WeightFile = SafetensorsFile | TorchFile | GGUFFile
 
 
 class WeightFiles:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import warnings
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from firth.config import to_table
 from firth.decoding.foreign import to_generation_config
@@ -17,43 +16,17 @@ from firth.interop.formats.model_card import Card
 from firth.interop.formats.outgoing import Outgoing
 from firth.models import Network, TransformerDecoder
 from firth.models.precision import DTYPES, Precision, check_precision
-from firth.models.quantisation import Quantised
-from firth.progress import Progress, silent
-from firth.tasks.task import AnyTask
 from firth.text.chat_template import MARKER_TEMPLATE
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import log
 from firth.training.folder import RunFolder, appearing
 
-
-class Exportable(Protocol):
-    """The parts of a run that an export reads."""
-
-    task: AnyTask
-    network: Any
-    tokenizer: Tokenizer
-    source_tokenizer: Tokenizer
-    path: Path | None
-    quantised: Quantised | None
-
-    @property
-    def recipe(self) -> Any: ...
+if TYPE_CHECKING:
+    from firth.tasks.run import Run
 
 
-def export(
-    run: Exportable,
-    out: Path,
-    *,
-    format: str = "hf",
-    license: str = "unknown",
-    dtype: Precision | None = None,
-    quantise: GGUFQuantisation | None = None,
-    progress: Progress = silent,
-) -> Path:
-    """See Run.export."""
-    check_export(out, format, dtype, quantise)
-    outgoing = outgoing_run(run, out.resolve().name, license, dtype)
-    outgoing = dataclasses.replace(outgoing, quantise=quantise, progress=progress)
+def write(outgoing: Outgoing, out: Path, format: str) -> Path:
+    """Write the new folder `out`, and return it."""
     expect_carried(outgoing, format)
     with appearing(out) as folder:
         FORMATS[format](outgoing, folder)
@@ -78,7 +51,7 @@ def check_export(out: Path, format: str, dtype: Precision | None, quantise: GGUF
             raise ConfigError("dtype does not apply to quantised weights. Remove dtype or quantise.")
 
 
-def outgoing_run(run: Exportable, name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
+def outgoing_run(run: Run[Any], name: str, license: str = "unknown", dtype: Precision | None = None) -> Outgoing:
     """The run in the form that the export formats take."""
     if run.quantised is not None:
         raise ConfigError(f"quantised weights cannot be exported. Load the run without {option('quantise')}.")
