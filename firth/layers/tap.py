@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
@@ -26,23 +26,15 @@ def calls_noticed(
 ) -> Iterator[None]:
     """note(layer, module, arguments) after each call of one of these layers; `modules` are those of all layers. A module of
     several layers is called for each in turn."""
-
-    def noting(numbers: Sequence[int]) -> Any:
-        turn = cycle(numbers)
-
-        def hook(module: Tapped, args: tuple[Any, ...], output: Any) -> None:
-            if (layer := next(turn)) in layers:
-                note(layer, module, args)
-
-        return hook
-
     numbers = {module: [layer for layer, one in enumerate(modules) if one is module] for module in modules}
-    handles = [module.register_forward_hook(noting(own)) for module, own in numbers.items() if set(own) & set(layers)]
-    try:
+    turns: dict[nn.Module, Any] = {module: cycle(own) for module, own in numbers.items() if set(own) & set(layers)}
+
+    def note_one(call: ModuleCall) -> None:
+        if (layer := next(turns[call.module])) in layers:
+            note(layer, cast(Tapped, call.module), call.given)
+
+    with noticed(list(turns), note_one):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
