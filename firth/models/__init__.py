@@ -15,3 +15,12 @@ from firth.models.readouts import Classifier, MaskedLM, Readout, TextEmbedder, c
 from firth.models.seq2seq import seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, Seq2SeqConfig, TransformerSeq2SeqConfig
 from firth.models.sizes import parameters, size_of
+
+__all__ = [
+    "AverageConfig", "CaptionModelConfig", "Classifier", "ConditionalDecoder", "Encoder", "EncoderConfig", "LanguageConfig",
+    "LanguageModel", "MaskedLM", "ModelConfig", "Network", "PrefixConfig", "PrefixDecoder", "QuestionAnswerer", "Readout",
+    "RecurrentCaptionConfig", "RecurrentConfig", "RecurrentDecoder", "RecurrentEncoderConfig", "RecurrentLM",
+    "RecurrentSeq2SeqConfig", "Seq2SeqConfig", "TextEmbedder", "TransformerCaptionConfig", "TransformerConfig",
+    "TransformerDecoder", "TransformerEncoderConfig", "TransformerLM", "TransformerSeq2SeqConfig", "captioner", "classifier",
+    "encoder", "language_model", "masked_lm", "parameters", "seq2seq", "size_of", "text_embedder",
+]  # fmt: skip

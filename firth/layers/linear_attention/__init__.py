@@ -26,6 +26,11 @@ from firth.layers.linear_attention import chunked, quadratic, recurrent
 from firth.layers.linear_attention.call import LinearCall, LinearState
 from firth.layers.linear_attention.features import ELU_PLUS_ONE, IDENTITY, TAYLOR, FeatureMap
 
+__all__ = [
+    "ELU_PLUS_ONE", "IDENTITY", "LEAST_LOG_GATE", "TAYLOR", "FeatureMap", "Form", "LinearCall", "LinearState", "coefficients",
+    "linear_attend", "run",
+]  # fmt: skip
+
 Form = Literal["auto", "triton", "chunked", "recurrent", "parallel"]
 _FORMS: dict[str, ModuleType] = {"triton": fused, "chunked": chunked, "recurrent": recurrent, "parallel": quadratic}
 LEAST_LOG_GATE = -2.5  # a gate below e^−2.5 = 0.082 per step is taken as that, so that no form overflows within a chunk

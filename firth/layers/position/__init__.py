@@ -29,3 +29,12 @@ SCHEMES: Ideas[type[PositionScheme]] = Ideas(
 )
 PositionKind = Annotated[str, SCHEMES]
 AnyPosition = Annotated[PositionConfig, SCHEMES]  # the table [model.position]
+
+__all__ = [
+    "SCHEMES", "ALiBi", "ALiBiConfig", "AnyPosition", "Bias", "BucketBias", "Disentangled", "DisentangledConfig",
+    "DisentangledScheme", "Distances", "LayerPosition", "LayerTables", "Learned", "LearnedAndDistances", "LearnedConfig",
+    "LearnedT5Config", "NoPosition", "PositionConfig", "PositionKind", "PositionScheme", "PositionSettings", "Relative",
+    "Rotary", "RotaryConfig", "RotaryTurn", "Rotation", "Shaw", "ShawConfig", "ShawScheme", "Sinusoidal", "SinusoidalConfig",
+    "Slopes", "T5Config", "Unprojected", "alibi", "angles", "buckets", "disentangled", "partial_order", "rotary", "rotate",
+    "shaw", "sinusoid",
+]  # fmt: skip

@@ -22,6 +22,11 @@ from firth.layers.recurrent.minlstm import MinLSTM
 from firth.layers.recurrent.rnn import RNN
 from firth.layers.state import RecurrentState, zeros
 
+__all__ = [
+    "CELLS", "Cell", "CellKind", "Recurrent", "RecurrentKernel", "Reset", "ScanCell", "State", "Trace", "Weights", "dropout",
+    "dropout_words",
+]  # fmt: skip
+
 CELLS: Ideas[type[Cell]] = Ideas("recurrent cell", Cell, (RNN, LSTM, GRU, MinGRU, MinLSTM))
 CellKind = Annotated[str, CELLS]
 

@@ -25,3 +25,9 @@ ScoreKind = Annotated[str, SCORES]
 def kinds_for_any_widths() -> str:
     """The scores of a state and a memory whose widths may differ, for messages."""
     return " or ".join(sorted(f'"{one.kind}"' for one in SCORES if one.projects_query))
+
+
+__all__ = [
+    "DOT", "GAUSSIAN", "SCALED_DOT", "SCORES", "Additive", "Bilinear", "Cosine", "Dot", "Gaussian", "Score", "ScoreExample",
+    "ScoreKind", "ScoreLayer", "additive", "bilinear", "cosine", "half_square", "kinds_for_any_widths", "shifted_key",
+]  # fmt: skip
