@@ -37,24 +37,9 @@ _HOMES = {
 _ROOMS = ("search", "vectors")
 
 __all__ = [
-    "FirthError",
-    "Recipe",
-    "Run",
-    "__version__",
-    "compare",
-    "describe",
-    "export_model",
-    "import_model",
-    "load",
-    "playground",
-    "search",
-    "train",
-    "train_recipe",
-    "use",
-    "vectors",
-    "verify",
-    "walk",
-]
+    "FirthError", "Recipe", "Run", "__version__", "compare", "describe", "export_model", "import_model", "load", "playground",
+    "search", "train", "train_recipe", "use", "vectors", "verify", "walk",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -6,15 +6,6 @@ from firth.api.recipe import Recipe, compose, find_recipe
 from firth.api.training import Watcher, encode_recipe, train, train_recipe
 
 __all__ = [
-    "Recipe",
-    "Watcher",
-    "compose",
-    "encode_recipe",
-    "export_model",
-    "find_recipe",
-    "import_model",
-    "load",
-    "train",
-    "train_recipe",
-    "walk",
-]
+    "Recipe", "Watcher", "compose", "encode_recipe", "export_model", "find_recipe", "import_model", "load", "train",
+    "train_recipe", "walk",
+]  # fmt: skip

@@ -22,18 +22,9 @@ _HOME = {
 }
 
 __all__ = [
-    "Document",
-    "Hit",
-    "Index",
-    "Query",
-    "Recall",
-    "build",
-    "first_lines",
-    "measure",
-    "paraphrases",
-    "read_documents",
+    "Document", "Hit", "Index", "Query", "Recall", "build", "first_lines", "measure", "paraphrases", "read_documents",
     "read_queries",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
