@@ -3,14 +3,14 @@ is found out by rendering a small conversation and reading it back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from firth.errors import DataError
 from firth.text.tool_calls import FORMATS, CallFormat, CallReader, ParsedCall, Schemas
 
 if TYPE_CHECKING:
-    from firth.text.template_format import TemplateFormat
+    from firth.text.chat_template import ChatTemplate
     from firth.text.tokenizers.special_tokens import Ids
 
 _CALL = ParsedCall("probe_function", {"probe_argument": "probe_value"})
@@ -28,10 +28,22 @@ _RETURNED = {"role": "tool", "tool_call_id": _ID, "name": _CALL.name, "content":
 TemplateMessage = Mapping[str, Any]  # a message as templates expect it: {"role", "content", "tool_calls" …}
 
 
+class TemplateProperties(Protocol):
+    """The properties of a template that a TemplateFormat needs."""
+
+    @property
+    def template(self) -> ChatTemplate: ...
+    @property
+    def special(self) -> Mapping[str, int]: ...
+    def safe_message(self, message: TemplateMessage) -> TemplateMessage: ...
+    def without_special(self, text: str, but: Collection[str]) -> str: ...
+    def encode(self, text: str) -> Ids: ...
+
+
 class ToolFormat:
     """The tool format of a template. Raises a DataError if it has no tools, or writes calls in none of the FORMATS."""
 
-    def __init__(self, format: TemplateFormat) -> None:
+    def __init__(self, format: TemplateProperties) -> None:
         self._format, self._template = format, format.template.for_tools
         if _CALL.name not in self._rendered([_ASKED], [_TOOL]):
             raise DataError("the chat template of this model does not support tools. Remove them, or use another model.")

@@ -163,6 +163,7 @@ def test_more_lines_than_are_read_at_once_keep_their_places(firth: Firth, run: P
 FIRTH = (sys.executable, "-m", "firth")
 
 
+@pytest.mark.long
 def test_a_line_is_answered_before_the_next_is_typed(run: Path, model: TranslatorRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here waits for time to pass: a process that holds an answer back is ended by the alarm."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # or Python would hold nothing back, whatever firth does

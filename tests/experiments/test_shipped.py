@@ -144,7 +144,7 @@ def test_the_split_of_shakespeare_is_the_published_one(firth_data: Path) -> None
 @pytest.mark.parametrize(
     ("name", "vocab", "counts"),
     [
-        ("ptb-lstm-medium", 10_000, (929_589, 73_760, 82_430)),
+        pytest.param("ptb-lstm-medium", 10_000, (929_589, 73_760, 82_430), marks=pytest.mark.long),
         pytest.param("wikitext2-lstm", 33_278, (2_088_628, 217_646, 245_569), marks=pytest.mark.long),
     ],
 )

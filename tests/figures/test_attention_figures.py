@@ -131,6 +131,7 @@ def test_every_picture_is_made_by_the_script_and_shown_on_a_page(pictures: Modul
     assert made <= shown
 
 
+@pytest.mark.long
 def test_the_files_were_drawn_from_the_numbers_of_this_code(pictures: ModuleType) -> None:
     # Gradients that explode enlarge the last bit, which other processors round differently.
     chaotic = set() if platform.machine() in ("x86_64", "AMD64") else {"flow-exploding"}

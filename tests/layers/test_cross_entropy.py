@@ -139,7 +139,7 @@ def test_the_second_derivative_is_torchs() -> None:
     torch.testing.assert_close(second(cross_entropy), second(whole))
 
 
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("bias", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it imports its compiler
 def test_compiled_it_is_one_operation_with_the_same_gradients(bias: bool) -> None:
     leaves, target = given(torch.float64, bias)
