@@ -28,6 +28,7 @@ from firth.api.recipe import Expected, Recipe
 from firth.config import choices, sub_tables
 from firth.decoding.config import FILTERS, DecodingConfig
 from firth.experiments.results import place
+from firth.experiments.studies.study import Arm, Budget, Claim, Drawing, Measure, Scale, Study
 from firth.ideas import Ideas
 from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.score import SCORES
@@ -54,6 +55,7 @@ PAGE = Path(__file__).resolve().parent / "recipes.md"
 CONCEPTS = PAGE.with_name("concepts.md")
 ATTENTION = PAGE.with_name("attention.md")
 OWN_IDEAS = PAGE.with_name("own-ideas.md")
+STUDIES = PAGE.with_name("studies.md")
 EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
@@ -227,7 +229,7 @@ def _type_name(option: Any) -> str:
     if get_origin(option) is tuple and get_origin(get_args(option)[0]) is Literal:
         return f"list of {_type(get_args(option)[0])}"
     if get_origin(option) is tuple:
-        return f"list of {_TYPES[get_args(option)[0]]}s"
+        return f"list of {_TYPES.get(get_args(option)[0], 'table')}s"
     return _TYPES.get(option, "table")
 
 
@@ -237,7 +239,7 @@ def _is_union(hint: Any) -> bool:
 
 def _default(field: dataclasses.Field[Any]) -> str:
     if field.default is dataclasses.MISSING:
-        return "required"
+        return "required" if field.default_factory is dataclasses.MISSING else "optional"
     if dataclasses.is_dataclass(field.default):
         return "optional"
     return "not set" if field.default is None else _code(_toml(field.default))
@@ -473,6 +475,13 @@ def with_examples(page: str) -> str:
     return fence.sub(lambda one: one[1] + (EXAMPLES / one[2]).read_text(encoding="utf-8") + "```", page)
 
 
+def studies_page() -> str:
+    """The tables of a study's file."""
+    parts = [("The file", Study), ("`[arm.NAME]`", Arm), ("`[budget]`", Budget), ("`[measure.NAME]`", Measure)]
+    parts += [("`[scale.NAME]`", Scale), ("`[[claim]]`", Claim), ("`[[figure]]`", Drawing)]
+    return "\n\n".join(f"### {name}\n\n{_about(config)}\n\n{_settings('study', config)}" for name, config in parts) + "\n"
+
+
 def kinds_table(collection: Ideas[Any]) -> str:
     """The kinds that firth ships, as they describe themselves."""
     rows, is_filter = [], collection is FILTERS  # a filter is chosen by its settings
@@ -496,6 +505,7 @@ if __name__ == "__main__":
     place(PAGE, kinds_page(), BEGIN_KINDS, END_KINDS)
     place(ATTENTION, scores_table(), BEGIN_KINDS, END_KINDS)
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
+    place(STUDIES, studies_page(), BEGIN, END)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
     OWN_IDEAS.write_text(with_examples(OWN_IDEAS.read_text(encoding="utf-8")), encoding="utf-8")
     KEYWORDS.write_text(keywords(), encoding="utf-8")

@@ -1,7 +1,8 @@
 """TOML and `--a.b=value` → frozen, typed dataclasses.
 
 A config is an ordinary frozen dataclass whose annotations are the schema. Supported types: bool, int, float, str, Literal,
-`X | None`, tuple[X, ...], nested dataclasses, and unions of dataclasses distinguished by their Literal fields (`kind`).
+`X | None`, tuple[X, ...], Mapping[str, X], nested dataclasses, and unions of dataclasses distinguished by their Literal fields
+(`kind`).
 `Annotated[str, IDEAS]` is the kind of an idea, and `Annotated[Base, IDEAS]` the table of one.
 An unknown key, a wrong type or a missing key raises a ConfigError with the full path of the key.
 
@@ -373,11 +374,23 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
     if tables and isinstance(value, Mapping):
         return build(_matching_table(tables, value, at, _collection(hint)), value, at, notice, options=tuple(tables))
     for option in options:
-        converted = _fit(option, value)
+        converted = _fit(option, value) if (inner := _inner_table(option, value)) is None else inner(at, notice)
         if converted is not None:
             return converted
     advice = _advice(value, choices(hint), _collection(hint))
     raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{advice}')
+
+
+def _inner_table(option: Any, value: Any) -> Callable[[str, Notice], Any] | None:
+    """The conversion of a table of any keys, or of a list of tables; None for other annotations."""
+    of, inner = get_origin(option), get_args(option)
+    if of is Mapping and isinstance(value, Mapping):
+        return lambda at, notice: {
+            key: one if inner[1] is Any else _convert(inner[1], one, _join(at, key), notice) for key, one in value.items()
+        }
+    if of is tuple and dataclasses.is_dataclass(inner[0]) and isinstance(value, list):
+        return lambda at, notice: tuple(_convert(inner[0], one, f"{at}[{n}]", notice) for n, one in enumerate(value))
+    return None
 
 
 def _advice(given: Any, known: Iterable[Any], ideas: Ideas[Any] | None) -> str:
@@ -520,7 +533,7 @@ def _spelled(hint: Any) -> str:
             continue
         if get_origin(option) is tuple:
             words.append(f"a list of {_spelled(get_args(option)[0])}")
-        elif dataclasses.is_dataclass(option):
+        elif dataclasses.is_dataclass(option) or get_origin(option) is Mapping:
             words.append("a table")
         else:
             words.append(

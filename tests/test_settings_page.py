@@ -49,6 +49,12 @@ def test_the_page_is_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8"), "run python docs/make_settings.py"
 
 
+def test_the_tables_of_a_study_are_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(maker.STUDIES, tmp_path))
+    place(copy, maker.studies_page(), maker.BEGIN, maker.END)
+    assert copy.read_text(encoding="utf-8") == maker.STUDIES.read_text(encoding="utf-8"), "run python docs/make_settings.py"
+
+
 def test_the_table_of_abilities_is_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
     copy = Path(shutil.copy(maker.CONCEPTS, tmp_path))
     place(copy, maker.abilities_table(), maker.BEGIN_ABILITIES, maker.END_ABILITIES)

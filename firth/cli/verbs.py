@@ -23,6 +23,7 @@ from firth.cli import (
     playground,
     positions,
     recipes,
+    reproduce,
     results,
     score,
     search,

@@ -12,8 +12,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from firth.errors import DataError
 from firth.evaluation.metrics import own_values
@@ -107,6 +107,45 @@ def measures(
         by_skill=() if asked is None else by_skill(asked, hypotheses, references),
         **(asdict(rouge(hypotheses, references)) if summaries else {}),
     )
+
+
+@dataclass(frozen=True)
+class Written:
+    """Translations of a test set beside their references, with what `measures` needs; parts of it can be measured, too."""
+
+    _ROWS: ClassVar = ("hypotheses", "references", "lengths", "sources")
+
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    lengths: Sequence[int]  # of the sources, in tokens
+    sources: Sequence[str]
+    asked: Sequence[QuestionFacts] | None
+    lower: bool
+    language: str | None
+    summaries: bool
+
+    def measures(self) -> TranslationMeasures:
+        return measures(
+            self.hypotheses,
+            self.references,
+            self.lengths,
+            lower=self.lower,
+            language=self.language,
+            sources=self.sources,
+            summaries=self.summaries,
+            asked=self.asked,
+        )
+
+    def between(self, shortest: int | None, longest: int | None) -> Written | None:
+        """The sentences whose source has so many tokens; None if there is none."""
+        most = max(self.lengths) if longest is None else longest
+        rows = [row for row, length in enumerate(self.lengths) if (shortest or 0) <= length <= most]
+        return self.of(rows) if rows else None
+
+    def of(self, rows: Sequence[int]) -> Written:
+        """These sentences; one may be there several times."""
+        parts: dict[str, Any] = {name: [getattr(self, name)[row] for row in rows] for name in self._ROWS}
+        return replace(self, **parts, asked=None if self.asked is None else [self.asked[row] for row in rows])
 
 
 def _refuse_unequal(hypotheses: int, references: int, lengths: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from firth.figures.figure import LEGEND_BELOW, Figure, Number, Table, escaped, lay_out, line_style
 
 Against = Literal["step", "tokens", "seconds"]
+AGAINST: tuple[Against, ...] = get_args(Against)
 Log = Sequence[Mapping[str, Any]]  # the lines of log.jsonl
 _TITLES = {"step": "steps", "tokens": "tokens", "seconds": "seconds"}
 _DRAWN = 2000  # largest number of points per curve, including the first and the last

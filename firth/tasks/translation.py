@@ -18,13 +18,14 @@ from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError, DataError, option
 from firth.evaluation.metrics import flat
 from firth.evaluation.pairs import likelihood
+from firth.evaluation.translation import Written
 from firth.inspection.alignment import Alignment
 from firth.inspection.beam_tree import BeamTree
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_pair, predictions
 from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.models import ConditionalDecoder, PrefixDecoder, Seq2SeqConfig, seq2seq
-from firth.progress import Progress
+from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
 from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
@@ -161,8 +162,14 @@ class TranslatorRun(Run[ConditionalDecoder]):
         name, pairs = self._pairs(path, target, split, progress)
         batch_tokens = self.recipe.training.batch_tokens
         measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
-        written = translator.measure(pairs, config, progress)
+        written = translator.written(pairs, config, progress).measures()
         return {**dataclasses.asdict(measured), **flat(written), "split": name, "beam": config.beam}
+
+    def written(self, path: str | Path | None = None, *, split: Split | None = None, progress: Progress = silent) -> Written:
+        """The run's own translations of a test set beside the references; parts of it can be measured, too."""
+        check_split(self.recipe.data, path, split)
+        _, pairs = self._pairs(path, None, split, progress)
+        return self.translator.written(pairs, self.recipe.decoding, progress)
 
     def _pairs(
         self, path: str | Path | None, target: str | Path | None, split: Split | None, progress: Progress
@@ -263,7 +270,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, PairData]):
         if training.select == "loss":
             return result
         translator = Translator(network, (data.source_tokenizer, data.tokenizer), self.recipe)
-        measures = translator.measure(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress)
+        measures = translator.written(pairs, dataclasses.replace(self.recipe.decoding, beam=1), progress).measures()
         summaries = {} if measures.rougeL is None else {"rougeL": measures.rougeL}
         return {
             **result,

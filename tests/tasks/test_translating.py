@@ -226,7 +226,7 @@ def test_an_evaluation_says_that_references_are_longer_than_translations_may_be(
     write_pairs(tmp_path / "some.tsv", pairs_of(["1", "23", "456", "789"]))
     pairs = encode_pairs(tmp_path / "some.tsv", None, model.translator.tokenizers, model.recipe.data)
     with pytest.warns(UserWarning, match="^2 of 4 reference translations are longer than decoding.tokens = 3"):
-        model.translator.measure(pairs, model.decoding({"tokens": 3}))
+        model.translator.written(pairs, model.decoding({"tokens": 3}))
 
 
 def test_drawing_depends_on_seed_and_number(few_steps: Path) -> None:

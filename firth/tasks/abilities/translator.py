@@ -15,7 +15,7 @@ from firth.decoding.config import DecodingConfig
 from firth.decoding.search.beam import Hypothesis
 from firth.decoding.search.considered import Note
 from firth.errors import ConfigError, DataError
-from firth.evaluation.translation import TranslationMeasures, measures
+from firth.evaluation.translation import Written
 from firth.inspection.alignment import Alignment, alignment
 from firth.inspection.beam_tree import BeamRecorder, BeamTree
 from firth.models import ConditionalDecoder
@@ -78,12 +78,12 @@ class Translator:
         translations_of = all_merged(translations_of)
         return [translations_of.get(row, [Translation("", 0.0, 0.0)]) for row in range(len(encoded))]
 
-    def measure(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> TranslationMeasures:
-        """BLEU and other metrics of the best translation of each source against its target."""
+    def written(self, pairs: Pairs, config: DecodingConfig, progress: Progress = silent) -> Written:
+        """The best translation of each source beside its target."""
         assert pairs.texts is not None
         starts = pairs.source_starts
         encoded = [pairs.source_ids[starts[n] : starts[n + 1]] for n in range(len(pairs))]
-        written = [candidates[0].text for candidates in self.write(self._cut(encoded), config, progress=progress)]
+        best = [candidates[0].text for candidates in self.write(self._cut(encoded), config, progress=progress)]
         too_long = int((pairs.target_length_N > config.tokens).sum())
         if too_long:
             warnings.warn(
@@ -91,15 +91,15 @@ class Translator:
                 "where every translation is cut off. Raise it.",
                 stacklevel=2,
             )
-        return measures(
-            written,
-            [target for _, target in pairs.texts],
-            (pairs.source_length_N - 1).tolist(),
+        return Written(
+            hypotheses=best,
+            references=[target for _, target in pairs.texts],
+            lengths=(pairs.source_length_N - 1).tolist(),
+            sources=[source for source, _ in pairs.texts],
+            asked=pairs.asked,
             lower=self.recipe.data.lower,
             language=target_language(self.recipe.data),
-            sources=[source for source, _ in pairs.texts],
             summaries=getattr(self.recipe.objective, "rouge", False),
-            asked=pairs.asked,
         )
 
     def align(self, source: str, target: str | None, config: DecodingConfig) -> Alignment:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, cast
 
 from firth.api.recipe import read_run_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import COLOURS
-from firth.figures.training import Against, metrics, training_curves
+from firth.figures.training import AGAINST, Against, metrics, training_curves
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -18,7 +18,6 @@ from firth.serving.lab.starters import GPT
 from firth.training import log
 from firth.training.folder import RunFolder
 
-AGAINST: tuple[Against, ...] = get_args(Against)
 _LABELS = {"step": "steps", "tokens": "tokens", "seconds": "seconds"}
 _QUIET = 120  # seconds without a new log line after which an unfinished run counts as stopped
 

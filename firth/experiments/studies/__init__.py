@@ -1,0 +1,1 @@
+"""Studies: a claim of the literature as a comparison that one command repeats."""

@@ -1,0 +1,132 @@
+"""From a study to its runs: one for each arm and seed, with its recipe, and with what the budget makes equal."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth import files
+from firth.api.recipe import Recipe, compose, find_recipe
+from firth.config import to_table
+from firth.errors import ConfigError, RunError, option
+from firth.experiments.studies.budget import Solved, solved
+from firth.experiments.studies.study import Arm, Measure, Scale, Study, flattened
+from firth.files import is_file
+from firth.progress import Progress
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class StudyJob:
+    """One run: an arm with a seed."""
+
+    arm: str
+    seed: int
+    recipe: Recipe
+    folder: Path
+    measures: Mapping[str, Measure]
+    after: Path | None  # a run that must be finished before this one
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with everything that the result depends on."""
+        measures = {name: dataclasses.asdict(measure) for name, measure in self.measures.items()}
+        told = json.dumps([self.recipe.resolved().toml(), measures], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """All runs of a study at one scale."""
+
+    arms: Mapping[str, Arm]
+    seeds: int
+    jobs: tuple[StudyJob, ...]
+    settings: Mapping[str, Solved]  # of each arm that the budget changed
+
+
+def plan(study: Study, scale: str, out: Path, beside: Path, seeds: int | None, progress: Progress) -> StudyPlan:
+    """The runs of the study, below `out`. Recipes of the study's own lie in `beside`."""
+    size = study.at(scale)
+    count = seeds or size.seeds or study.seeds
+    arms = _chosen(study.arms, size)
+    recipes = {name: _recipe(study, size, arm, beside) for name, arm in arms.items()}
+    found = _budget(study, recipes, out, progress)
+    recipes |= {name: one.applied(recipes[name]) for name, one in found.items()}
+    runs = out / "runs"
+    jobs = [_job(name, arm, recipes[name], seed, runs, study) for name, arm in arms.items() for seed in range(count)]
+    return StudyPlan(arms, count, tuple(jobs), found)
+
+
+def _chosen(arms: Mapping[str, Arm], size: Scale) -> dict[str, Arm]:
+    """The arms of a scale, and those whose weights they start from."""
+    wanted = list(size.arms or arms)
+    for name in wanted:
+        before = arms[name].after
+        if before is not None and before not in wanted:
+            wanted.append(before)
+    return {name: arm for name, arm in arms.items() if name in wanted}
+
+
+def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
+    own = beside / arm.recipe
+    settings = dict([*flattened(study.settings), *flattened(size.settings), *flattened(arm.settings)])  # the last one counts
+    recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
+    table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
+    return compose(table, list(settings.items()))
+
+
+def _job(name: str, arm: Arm, recipe: Recipe, seed: int, runs: Path, study: Study) -> StudyJob:
+    before = None if arm.after is None else runs / f"{arm.after}-{seed}"
+    training = dataclasses.replace(recipe.training, seed=recipe.training.seed + seed)
+    if before is not None:
+        training = dataclasses.replace(training, init=str(before.absolute()))
+    return StudyJob(name, seed, dataclasses.replace(recipe, training=training), runs / f"{name}-{seed}", study.measure, before)
+
+
+def _budget(study: Study, recipes: Mapping[str, Recipe], out: Path, progress: Progress) -> dict[str, Solved]:
+    """What the budget changes, from the plan of an earlier start if there is one: speed is not measured twice."""
+    if study.budget is None:
+        return {}
+    key = hashlib.sha256(
+        json.dumps([dataclasses.asdict(study.budget), {name: recipe.toml() for name, recipe in recipes.items()}]).encode()
+    ).hexdigest()
+    place = out / PLAN
+    if is_file(place):
+        known = _read(place)
+        if known["key"] == key:
+            return {name: Solved(**one) for name, one in known["arms"].items()}
+    found = solved(study.budget, recipes, progress)
+    out.mkdir(parents=True, exist_ok=True)
+    arms = {name: dataclasses.asdict(one) for name, one in found.items()}
+    files.write_text(place, json.dumps({"key": key, "arms": arms}, indent=2) + "\n")
+    return found
+
+
+def _read(place: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(place.read_text(encoding="utf-8"))
+        return {"key": str(known["key"]), "arms": dict(known["arms"])}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{place} is damaged: {error}. Remove it to solve the budget again.") from error
+
+
+def expect_same(jobs: Sequence[StudyJob], fingerprints: Mapping[Path, str]) -> None:
+    """Refuse results of another study, or of the same one with other settings."""
+    for job in jobs:
+        known = fingerprints.get(job.folder)
+        if known is not None and known != job.fingerprint:
+            raise ConfigError(
+                f"{job.folder} holds a run with other settings or measures. Choose another {option('folder', '--out')}, or "
+                "remove that folder."
+            )

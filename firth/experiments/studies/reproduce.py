@@ -1,0 +1,48 @@
+"""reproduce(): run a study, or the rest of one, and check its claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firth.errors import ConfigError
+from firth.experiments.studies.plan import expect_same, plan
+from firth.experiments.studies.report import StudyReport
+from firth.experiments.studies.runner import Watch, run_all
+from firth.experiments.studies.study import find_study
+from firth.experiments.studies.trial import read_result
+from firth.progress import Progress
+from firth.progress.display import followed, shows_progress
+
+OUT = Path("studies")
+
+
+def _unwatched(states: object) -> None: ...
+
+
+@shows_progress
+def reproduce(
+    study: str | Path,
+    *,
+    scale: str = "small",
+    out: str | Path | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    watch: Watch = _unwatched,
+    progress: Progress | bool = True,
+) -> StudyReport:
+    """Run a study and return its report: `.text()`, `.facts()`, `.figures()`, `.save("page.html")`.
+
+    `study`: the name of a shipped study, or a TOML file. `scale`: how large its runs are, such as "small" or "full". `out`: the
+    folder of its runs, by default studies/NAME/SCALE; runs that it holds are not trained again, and interrupted ones go on.
+    `seeds`: the number of runs of each model, by default the study's. `jobs`: runs at a time, by default one for each core.
+    `watch` is called with the state of all runs, about twice a second."""
+    report = followed(progress)
+    name, file, chosen = find_study(study)
+    if (seeds is not None and seeds < 1) or (jobs is not None and jobs < 1):
+        raise ConfigError(f"seeds and jobs are {seeds} and {jobs}; expected 1 or more")
+    folder = OUT / name / scale if out is None else Path(out)
+    planned = plan(chosen, scale, folder, file.parent, seeds, report)
+    known = {job.folder: one.fingerprint for job in planned.jobs if (one := read_result(job.folder)) is not None}
+    expect_same(planned.jobs, known)
+    results = run_all(planned.jobs, jobs, watch)
+    return StudyReport(name, chosen, scale, planned, results)

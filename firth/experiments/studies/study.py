@@ -1,0 +1,194 @@
+"""The file of a study: which models are trained, what is kept equal, what is measured, and which claims the result must hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from firth.config import Table, build, merged, read_toml
+from firth.errors import ConfigError, did_you_mean
+from firth.experiments.studies.claims import expect_readable
+from firth.files import is_file
+from firth.tasks.splits import Split
+
+FOLDER = Path(__file__).parent
+Equal = Literal["parameters", "flops", "tokens", "steps", "seconds"]
+FigureKind = Literal["bars", "curves", "against", "lengths"]
+Facts = Literal["parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One of the models that are compared."""
+
+    recipe: str  # shipped recipe, or a TOML file beside that of the study
+    about: str = ""  # what it is, for the tables
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the recipe, in its tables
+    # settings that take several values: one model for each combination, named after its values
+    each: Mapping[str, Any] = field(default_factory=dict)
+    after: str | None = None  # another arm, from whose weights this one starts
+    published: Mapping[str, float] = field(default_factory=dict)  # measure → its value in print
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What all arms have in common. One of their settings is solved for."""
+
+    equal: Equal  # what is equal; parameters and FLOPs are counted, seconds are measured on this machine
+    to: str  # the arm that already has it
+    by: str | None = None  # setting to solve for; if not set, model.width for parameters, and otherwise training.steps
+    multiple: int = 1  # the setting is a multiple of this, such as the number of heads
+    tolerance: float = 0.02  # largest relative difference
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A number that every run gives: a metric of `firth evaluate`, or a fact about its training."""
+
+    metric: str  # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"
+    about: str = ""  # what it is, for the tables
+    split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists
+    data: str | None = None  # other data to evaluate on: a file
+    shortest: int | None = None  # only texts whose source has at least this many tokens
+    longest: int | None = None  # only texts whose source has at most this many tokens
+    digits: int = 3  # digits after the decimal point in tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Something that the paper says, as an inequality between measures of arms."""
+
+    says: str  # the claim in words
+    check: str  # the claim as an inequality: "exact(rnnsearch) - exact(rnnenc) >= 0.3"
+    published: str | None = None  # the figures in print that it rests on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """A figure of the page."""
+
+    # "bars": a measure of each arm; "curves": the losses while training; "against": one measure against another; "lengths":
+    # scores by source length, of translators
+    kind: FigureKind
+    title: str = ""  # its heading
+    measure: str | None = None  # what is drawn
+    against: str | None = None  # for "against", another measure; for "curves", "tokens", "step" or "seconds"
+    arms: tuple[str, ...] | None = None  # if not set, all of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large the runs are: settings of all of them."""
+
+    about: str = ""  # duration and machine
+    seeds: int | None = None  # if not set, those of the study
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of all recipes; those of an arm come after them
+    arms: tuple[str, ...] | None = None  # if not set, all of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A comparison of models."""
+
+    summary: str  # what it shows, in one line
+    source: str | None = None  # paper, with table or figure
+    notes: tuple[str, ...] = ()  # differences from the paper, such as another tokenisation or test set
+    seeds: int = 3  # runs of each model
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of all recipes
+    arm: Mapping[str, Arm]  # models that are compared
+    budget: Budget | None = None  # what they have in common
+    measure: Mapping[str, Measure]  # what is measured
+    scale: Mapping[str, Scale] = field(default_factory=lambda: {"small": Scale()})  # how large the runs are
+    claim: tuple[Claim, ...] = ()  # what must hold
+    figure: tuple[Drawing, ...] = ()  # figures of the page; if not set, bars of every measure and the losses
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ConfigError(f"seeds is {self.seeds}; expected 1 or more")
+        if not self.arm or not self.measure:
+            raise ConfigError("a study needs at least one table [arm.NAME] and one table [measure.NAME]")
+        arms, measures = list(self.arms), list(self.measure)
+        for scale in self.scale.values():
+            for name in scale.arms or ():
+                _expect(name, arms, "arm")
+        for arm in self.arm.values():
+            for name in arm.published:
+                _expect(name, measures, "measure")
+            if arm.after is not None:
+                _expect(arm.after, arms, "arm")
+        if self.budget is not None:
+            _expect(self.budget.to, arms, "arm")
+        for claim in self.claim:
+            expect_readable(claim.check, measures, arms)
+        for drawing in self.figure:
+            if drawing.measure is not None:
+                _expect(drawing.measure, measures, "measure")
+            for name in drawing.arms or ():
+                _expect(name, arms, "arm")
+
+    @property
+    def arms(self) -> dict[str, Arm]:
+        """Every arm, those of `each` one by one."""
+        every: dict[str, Arm] = {}
+        for name, arm in self.arm.items():
+            for label, single in _singles(name, arm):
+                if label in every:
+                    raise ConfigError(f'two arms are called "{label}". Rename one of them.')
+                every[label] = single
+        return every
+
+    def at(self, name: str) -> Scale:
+        """The scale of that name."""
+        _expect(name, self.scale, "scale")
+        return self.scale[name]
+
+
+def _singles(name: str, arm: Arm) -> list[tuple[str, Arm]]:
+    if not arm.each:
+        return [(name, arm)]
+    singles = []
+    for values in itertools.product(*(value if isinstance(value, list) else [value] for value in arm.each.values())):
+        own: Table = {}
+        for key, value in zip(arm.each, values, strict=True):
+            own = merged(own, _table(key, value))
+        label = "-".join(str(value.get("kind", value) if isinstance(value, dict) else value) for value in values)
+        singles.append((label, replace(arm, settings=merged(arm.settings, own), each={})))
+    return singles
+
+
+def _table(key: str, value: Any) -> Table:
+    """model.width → {"model": {"width": value}}"""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    table: Table = value
+    return table
+
+
+def _expect(name: str, known: Any, what: str) -> None:
+    if name not in known:
+        raise ConfigError(f'the study has no {what} "{name}".{did_you_mean(name, known)}')
+
+
+def shipped_studies() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def find_study(name: str | Path) -> tuple[str, Path, Study]:
+    """The study with that name, or in that TOML file: its name, its file and its contents."""
+    shipped = shipped_studies()
+    path = shipped.get(str(name), Path(name))
+    if not is_file(path):
+        raise ConfigError(f'there is no study "{name}".{did_you_mean(str(name), shipped)}')
+    return path.stem, path, build(Study, read_toml(path))
+
+
+def flattened(table: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
+    """Tables in tables as settings with dots in their names."""
+    settings: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        name = f"{at}.{key}" if at else key
+        settings += flattened(value, name) if isinstance(value, Mapping) else [(name, value)]
+    return settings

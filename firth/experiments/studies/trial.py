@@ -1,0 +1,131 @@
+"""One run of a study: trained, or resumed, then measured once; `result.json` in its folder says that it is finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firth import files
+from firth.api import load
+from firth.api.training import train_into
+from firth.errors import ConfigError, Diverged, RunError
+from firth.evaluation.metrics import flat
+from firth.experiments.studies.budget import training_flops
+from firth.experiments.studies.plan import StudyJob
+from firth.experiments.studies.study import Measure
+from firth.files import is_file
+from firth.models.counting import count
+from firth.tasks.run import Run
+from firth.tasks.translation import TranslatorRun
+from firth.training import log
+from firth.training.folder import RunFolder
+
+RESULT = "result.json"
+FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run gave."""
+
+    fingerprint: str  # of its job
+    measures: Mapping[str, float | None]  # None: not defined for this run
+    lengths: tuple[Mapping[str, Any], ...] = ()  # scores by source length, of translators
+    diverged: str | None = None  # the reason, if the loss exploded
+    notes: tuple[str, ...] = ()  # remarks about the recipe, the data and the evaluation
+
+
+def run_job(job: StudyJob) -> RunResult:
+    """Train the job's run, from where it stopped if it exists, and measure it. A finished one is only read."""
+    known = read_result(job.folder)
+    if known is not None and known.fingerprint == job.fingerprint:
+        return known
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            train_into(job.recipe, job.folder, resume=True)
+            result = _measured(job)
+        except Diverged as error:
+            result = RunResult(job.fingerprint, dict.fromkeys(job.measures), diverged=str(error))
+    notes = dict.fromkeys(str(one.message) for one in told if one.category is UserWarning)
+    result = dataclasses.replace(result, notes=tuple(notes))
+    files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
+    return result
+
+
+def read_result(folder: Path) -> RunResult | None:
+    """The result of a finished run; None for one that is not."""
+    place = folder / RESULT
+    if not is_file(place):
+        return None
+    try:
+        told = json.loads(place.read_text(encoding="utf-8"))
+        return RunResult(told["fingerprint"], told["measures"], tuple(told["lengths"]), told["diverged"], tuple(told["notes"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{place} is damaged: {error}. Remove it, and the run is measured again.") from error
+
+
+def _measured(job: StudyJob) -> RunResult:
+    run: Run[Any] = load(job.folder, job.recipe.training.device)
+    facts = facts_of(run)
+    evaluated: dict[tuple[str | None, str | None], Mapping[str, Any]] = {}
+    values: dict[str, float | None] = {}
+    for name, measure in job.measures.items():
+        if measure.metric in FACTS:
+            values[name] = facts[measure.metric]
+            continue
+        key = (measure.split, measure.data)
+        if key not in evaluated:  # the data are read and decoded once, for all measures
+            evaluated[key] = run.evaluate(measure.data, split=measure.split, progress=False)
+        values[name] = _number(_part(measure, evaluated[key], run), name, measure)
+    first = next(iter(evaluated.values()), {})
+    return RunResult(job.fingerprint, values, tuple(first.get("buckets") or ()))
+
+
+def _part(measure: Measure, evaluated: Mapping[str, Any], run: Run[Any]) -> Mapping[str, Any]:
+    """The measures of the texts that `shortest` and `longest` leave."""
+    if measure.shortest is None and measure.longest is None:
+        return evaluated
+    part = run.expect(TranslatorRun).written(measure.data, split=measure.split).between(measure.shortest, measure.longest)
+    return {} if part is None else flat(part.measures())
+
+
+def _number(evaluated: Mapping[str, Any], name: str, measure: Measure) -> float | None:
+    value: Any = evaluated
+    if not evaluated:
+        return None
+    for part in measure.metric.split("."):
+        if isinstance(value, list | tuple) and part.lstrip("-").isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            known = ", ".join(key for key, one in evaluated.items() if isinstance(one, int | float))
+            raise ConfigError(f"measure.{name}.metric is {measure.metric}; this run has {known}, and {', '.join(FACTS)}.")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ConfigError(f"measure.{name}.metric is {measure.metric}, which is no number")
+    return None if value is None else float(value)
+
+
+def facts_of(run: Run[Any]) -> dict[str, float | None]:
+    """Size and cost of a trained run, from its network and its log."""
+    assert run.path is not None
+    lines = log.read(RunFolder(run.path).log)
+    last = lines[-1] if lines else {}
+    training = run.recipe.training
+    counts = count(run.network)
+    attended = training.context if run.recipe.model.kind == "transformer" else 0
+    steps = dataclasses.replace(run.recipe, training=dataclasses.replace(training, steps=max(1, last.get("step", 1))))
+    return {
+        "parameters": float(counts.parameters),
+        "flops": float(training_flops(steps, counts.flops(attended))),
+        "tokens": last.get("tokens"),
+        "steps": last.get("step"),
+        "seconds": last.get("seconds"),
+        "tokens_per_second": last.get("tokens_per_second"),
+    }

@@ -1,0 +1,234 @@
+"""Studies: planned, run, resumed and reported."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+import torch
+from runs import recipe_table
+from shell import Firth
+
+import firth
+from firth.errors import ConfigError, RunError
+from firth.experiments.studies import trial
+from firth.experiments.studies.plan import StudyPlan, plan
+from firth.experiments.studies.report import StudyReport
+from firth.experiments.studies.reproduce import reproduce
+from firth.experiments.studies.study import Study, find_study, shipped_studies
+from firth.models.counting import count
+from firth.models.uninitialised import Uninitialised
+from firth.progress import silent
+
+TABLE: dict[str, Any] = {
+    "summary": "A GRU learns faster than an RNN",
+    "source": "nobody 2026",
+    "seeds": 2,
+    "settings": {"training": {"steps": 12, "log_every": 4}},
+    "arm": {
+        "rnn": {"recipe": "own.toml", "settings": {"model": {"kind": "rnn"}}, "published": {"loss": 1.5}},
+        "gru": {"recipe": "own.toml", "about": "with gates"},
+    },
+    "budget": {"equal": "parameters", "to": "gru"},
+    "measure": {
+        "loss": {"metric": "loss"},
+        "parameters": {"metric": "parameters", "digits": 0},
+        "steps": {"metric": "steps", "digits": 0},
+    },
+    "scale": {"small": {"about": "seconds"}, "one": {"seeds": 1, "arms": ["gru"], "settings": {"training": {"steps": 8}}}},
+    "claim": [
+        {"says": "The losses are close.", "check": "abs(loss(rnn) - loss(gru)) <= 5", "published": "figure 1"},
+        {"says": "The GRU is perfect.", "check": "loss(gru) <= 0.001"},
+    ],
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A study of one's own, with a recipe of one's own beside it."""
+    return written(tmp_path, TABLE)
+
+
+def written(folder: Path, table: dict[str, Any]) -> Path:
+    (folder / "own.toml").write_text(tomli_w.dumps(recipe_table()))
+    (folder / "faster.toml").write_text(tomli_w.dumps(table))
+    return folder / "faster.toml"
+
+
+def planned(file: Path, out: Path, scale: str = "small") -> tuple[Study, StudyPlan]:
+    _, path, study = find_study(file)
+    return study, plan(study, scale, out, path.parent, None, silent)
+
+
+def report(file: Path, out: Path, scale: str = "small") -> StudyReport:
+    """As `reproduce`, in this process."""
+    study, runs = planned(file, out, scale)
+    return StudyReport(file.stem, study, scale, runs, {job.folder: trial.run_job(job) for job in runs.jobs})
+
+
+def test_every_arm_has_the_parameters_of_one(own: Path, tmp_path: Path) -> None:
+    _, runs = planned(own, tmp_path / "out")
+    assert [job.name for job in runs.jobs] == ["rnn, seed 0", "rnn, seed 1", "gru, seed 0", "gru, seed 1"]
+    assert [job.recipe.training.seed for job in runs.jobs] == [0, 1, 0, 1]
+    sizes = {}
+    for job in runs.jobs:
+        recipe = job.recipe.resolved()
+        data = recipe.task.read(recipe.tokenizer, silent)
+        sizes[job.arm] = count(recipe.task.network(data.tokenizer.vocab, data.tokenizer.vocab)).parameters
+    assert sizes["rnn"] == pytest.approx(sizes["gru"], rel=0.02)
+    assert runs.settings["rnn"].setting == "model.width"
+    assert runs.settings["rnn"].value > 32
+
+
+def test_the_plan_is_kept_and_a_damaged_one_is_refused(own: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = planned(own, out)[1]
+    place = out / "plan.json"
+    kept = json.loads(place.read_text())
+    kept["arms"]["rnn"]["value"] = 40
+    place.write_text(json.dumps(kept))
+    assert planned(own, out)[1].settings["rnn"].value == 40  # read, not solved again
+    place.write_text(json.dumps({**kept, "key": "of another study"}))
+    assert planned(own, out)[1].settings == first.settings
+    place.write_text("{")
+    with pytest.raises(RunError, match=r"plan\.json is damaged"):
+        planned(own, out)
+
+
+@pytest.mark.parametrize(("equal", "steps"), [("tokens", 12), ("steps", 12), ("flops", None)])
+def test_steps_follow_from_other_budgets(tmp_path: Path, equal: str, steps: int | None) -> None:
+    file = written(tmp_path, TABLE | {"budget": {"equal": equal, "to": "gru"}})
+    _, runs = planned(file, tmp_path / "out")
+    recipes = {job.arm: job.recipe for job in runs.jobs}
+    assert recipes["gru"].training.steps == 12
+    if steps is not None:
+        assert recipes["rnn"].training.steps == steps
+    else:  # its steps are cheaper
+        assert recipes["rnn"].training.steps > 12
+
+
+def test_a_report_has_what_single_runs_give(own: Path, tmp_path: Path) -> None:
+    result = report(own, tmp_path / "out")
+    expected = []
+    for seed in (0, 1):
+        training = {"steps": 12, "log_every": 4, "seed": seed}
+        run = firth.train(recipe_table(), tmp_path / f"alone{seed}", training=training, progress=False)
+        expected.append(run.evaluate(progress=False)["loss"])
+    cell = result.cell("gru", "loss")
+    assert cell.values == tuple(expected)
+    assert cell.deviation == pytest.approx(torch.tensor(expected).double().std().item())
+    assert result.cell("gru", "steps").values == (12, 12)
+    assert [one.held for one in result.verdicts()] == [True, False]
+    assert not result.all_held
+    told = result.text()
+    for part in ("NOT HELD", "held, margin", "(published 1.5)", "nobody 2026", "gru: with gates"):
+        assert part in told
+    assert json.loads(json.dumps(result.facts()))["claims"][1]["held"] is False
+    rows = list(csv.DictReader(io.StringIO(result.csv())))
+    assert [float(row["value"]) for row in rows if (row["arm"], row["measure"]) == ("gru", "loss")] == expected
+    assert r"\toprule" in result.latex()
+    assert r"\pm" in result.latex()
+    result.save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "The GRU is perfect." in page
+    assert "NOT HELD" in page
+
+
+def test_a_finished_run_is_read_and_another_study_is_refused(
+    own: Path, tmp_path: Path, firth: Firth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    first = report(own, out, "one").cell("gru", "loss")
+    monkeypatch.setattr(trial, "train_into", None)  # whoever trains now fails
+    answer = firth("reproduce", own, "--scale", "one", "--out", out, "--json")
+    assert answer.code == 0, answer.err
+    facts = json.loads(answer.out)
+    assert facts["arms"]["gru"]["loss"]["values"] == list(first.values)
+    assert facts["claims"][0]["held"] is None  # the other arm is not in this scale
+    assert (out / "faster.html").is_file()
+    other = TABLE | {"settings": {"training": {"steps": 12, "log_every": 4, "rate": 0.02}}}
+    answer = firth("reproduce", written(tmp_path, other), "--scale", "one", "--out", out)
+    assert (answer.code, answer.out) == (2, "")
+    assert "holds a run with other settings or measures. Choose another --out" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claim": [{"says": "x", "check": "loss(lstm) < 1"}]}, "names the arm lstm"),
+        ({"arm": {}}, "at least one table [arm.NAME]"),
+        ({"budget": {"equal": "parameters", "to": "gruu"}}, 'no arm "gruu". Did you mean "gru"'),
+        ({"seeds": 0}, "seeds is 0"),
+        ({"measure": {"loss": {"metrik": "loss"}}}, 'unknown key "measure.loss.metrik"'),
+        ({"claim": [{"say": "x", "check": "loss(rnn) < 1"}]}, 'unknown key "claim[0].say"'),
+        ({"figure": [{"kind": "pie"}]}, "'bars', 'curves', 'against', 'lengths'"),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_study(written(tmp_path, TABLE | change))
+    assert message in str(error.value)
+
+
+def test_each_gives_an_arm_for_every_combination(tmp_path: Path) -> None:
+    arm = {"recipe": "own.toml", "each": {"model.kind": ["rnn", "lstm"], "model.width": [8, 16]}}
+    table = TABLE | {"arm": {"sizes": arm}, "claim": [{"says": "x", "check": 'loss("rnn-8") < 9'}]}
+    table = {key: value for key, value in table.items() if key not in ("budget", "scale")} | {"scale": {"small": {}}}
+    _, runs = planned(written(tmp_path, table), tmp_path / "out")
+    models = {job.arm: (job.recipe.model.kind, job.recipe.model.width) for job in runs.jobs}
+    assert models == {f"{kind}-{width}": (kind, width) for kind in ("rnn", "lstm") for width in (8, 16)}
+
+
+@pytest.mark.parametrize("name", list(shipped_studies()))
+def test_every_shipped_study_can_be_planned_at_every_scale(name: str, tmp_path: Path) -> None:
+    _, path, study = find_study(name)
+    assert {"tiny", "small", "full"} <= study.scale.keys()
+    assert study.claim
+    assert study.source
+    for scale in study.scale:
+        runs = plan(dataclasses.replace(study, budget=None), scale, tmp_path, path.parent, None, silent)
+        for job in runs.jobs:
+            with torch.device("meta"), Uninitialised():
+                job.recipe.resolved().task.network(300, 300)
+
+
+def command(*arguments: object) -> subprocess.Popen[str]:
+    line = [sys.executable, "-m", "firth", "reproduce", *map(str, arguments)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_study_that_is_killed_and_run_again_gives_the_same_table(tmp_path: Path, end: int) -> None:
+    long = TABLE | {"settings": {"training": {"steps": 400, "log_every": 20, "checkpoint_every": 20}}}
+    file = written(tmp_path, long)
+    whole = reproduce(file, out=tmp_path / "whole", jobs=2, progress=False)
+    process = command(file, "--out", tmp_path / "killed", "--jobs", 2)
+    runs = tmp_path / "killed" / "runs"
+    while not list(runs.glob("*/checkpoints/*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.kill(process.pid, end)
+    process.communicate(timeout=120)
+    done = command(file, "--out", tmp_path / "killed", "--jobs", 2, "--json")
+    out, err = done.communicate(timeout=600)
+    assert done.returncode == 0, err
+    assert json.loads(out)["arms"] == json.loads(json.dumps(whole.facts()))["arms"]
+
+
+@pytest.mark.long
+def test_the_number_of_jobs_changes_nothing(own: Path, tmp_path: Path) -> None:
+    one, three = (reproduce(own, out=tmp_path / str(jobs), jobs=jobs, progress=False) for jobs in (1, 3))
+    assert one.facts() == three.facts()

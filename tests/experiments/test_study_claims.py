@@ -1,0 +1,103 @@
+"""Claims of studies, checked seed by seed; scipy is the oracle of their statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from firth.errors import ConfigError
+from firth.experiments.studies.claims import expect_readable, verdict
+
+NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=6)
+
+
+def table(**measures: dict[str, list[float]]) -> dict[str, dict[str, np.ndarray]]:
+    return {name: {arm: np.array(values) for arm, values in arms.items()} for name, arms in measures.items()}
+
+
+@given(st.data(), NUMBERS)
+def test_the_margin_is_that_of_each_seed_and_its_error_is_scipys(data: st.DataObject, left: list[float]) -> None:
+    right = data.draw(st.lists(st.floats(-100, 100), min_size=len(left), max_size=len(left)))
+    found = verdict("exact(a) - exact(b) >= 0.25", table(exact={"a": left, "b": right}))
+    margins = np.array(left) - np.array(right) - 0.25
+    assert found.margin == pytest.approx(margins.mean(), abs=1e-9)
+    assert found.error == pytest.approx(stats.sem(margins), abs=1e-9)
+    assert found.held == (np.mean(margins) >= 0)
+
+
+def test_paired_seeds_have_a_smaller_error_than_their_means_would() -> None:
+    """Both models are better with seed 1 than with seed 0, by the same amount: their difference has no error."""
+    found = verdict("loss(b) < loss(a)", table(loss={"a": [2.0, 1.0], "b": [1.5, 0.5]}))
+    assert (found.held, found.margin, found.error) == (True, 0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("check", "held"),
+    [
+        ("x(a) > x(b) > x(c)", True),
+        ("x(a) > x(c) > x(b)", False),
+        ("x(a) > x(a)", False),
+        ("x(a) >= x(a)", True),
+        ("max(x(b), x(c)) <= 2 * x(c)", True),
+        ("abs(x(c) - x(a)) < mean(x(a), x(c))", False),
+        ("-x(a) < min(x(a), x(b)) / 4", True),
+        ('x("2-64") == 1', None),
+    ],
+)
+def test_arithmetic_and_chains(check: str, held: bool | None) -> None:
+    measures = table(x={"a": [4.0], "b": [2.0], "c": [1.0], "2-64": [1.0]})
+    if held is None:
+        with pytest.raises(ConfigError, match="is not an inequality"):
+            verdict(check, measures)
+    else:
+        assert verdict(check, measures).held is held
+        assert verdict(check, measures).error is None  # one seed
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 100), st.floats(0.1, 100)), min_size=3, max_size=6, unique_by=lambda pair: round(pair[0], 3)
+    )
+)
+def test_the_slope_is_that_of_a_line_through_the_logarithms(points: list[tuple[float, float]]) -> None:
+    x, y = (np.array(side) for side in zip(*points, strict=True))
+    arms = [f"m{n}" for n in range(len(points))]
+    measures = table(
+        loss=dict(zip(arms, y[:, None].tolist(), strict=True)), size=dict(zip(arms, x[:, None].tolist(), strict=True))
+    )
+    expected = stats.linregress(np.log(x), np.log(y)).slope
+    assert verdict("slope(loss, size) >= 0", measures).margin == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_what_was_not_measured_neither_holds_nor_fails() -> None:
+    found = verdict("x(a) > x(b)", table(x={"a": [1.0, 2.0], "b": [0.0, float("nan")]}))
+    assert (found.held, found.margin, found.text()) == (None, None, "not measured")
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ("loss(a)", "is not an inequality"),
+        ("loss(a) <", "is not an inequality"),
+        ("loss(a) in (1, 2)", "is not an inequality"),
+        ("lost(a) < 1", 'asks for lost, which the study does not measure. Did you mean "loss"'),
+        ("loss(ab) < 1", "names the arm ab"),
+        ("loss(a, b) < 1", "gives loss 2 arms"),
+        ("loss.a < 1", 'contains "loss.a"'),
+        ("loss(a) ** 9 < 1", 'contains "loss(a) ** 9"'),
+        ("__import__('os').getcwd() < 1", "Use measure"),
+        ("slope(loss) < 1", "needs slope"),
+        ("-" * 400 + "1 < 1", None),
+        ("1 < " + "(" * 450 + "1" + ")" * 450, "expected at most"),
+    ],
+)
+def test_other_texts_are_refused_in_one_line(check: str, message: str | None) -> None:
+    if message is None:
+        expect_readable(check, ["loss"], ["a", "b"])
+        return
+    with pytest.raises(ConfigError) as error:
+        expect_readable(check, ["loss"], ["a", "b"])
+    assert message in str(error.value)
