@@ -181,6 +181,27 @@ def test_a_study_that_makes_no_sense_is_refused(tmp_path: Path, change: dict[str
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("losss", 'has no "losss". It has loss, '),
+        ("split", "which is no number"),
+        ("loss.x", 'has no "x"'),
+        ("bits_per_character", ""),
+    ],
+)
+def test_a_metric_that_a_run_does_not_have_is_refused(tmp_path: Path, metric: str, message: str) -> None:
+    table = {key: value for key, value in TABLE.items() if key not in ("budget", "claim")}
+    file = written(tmp_path, table | {"measure": {"loss": {"metric": metric}}})
+    _, runs = planned(file, tmp_path / "out", "one")
+    if not message:
+        assert trial.run_job(runs.jobs[0]).measures["loss"] is not None
+        return
+    with pytest.raises(ConfigError) as error:
+        trial.run_job(runs.jobs[0])
+    assert message in str(error.value)
+
+
 def test_each_gives_an_arm_for_every_combination(tmp_path: Path) -> None:
     arm = {"recipe": "own.toml", "each": {"model.kind": ["rnn", "lstm"], "model.width": [8, 16]}}
     table = TABLE | {"arm": {"sizes": arm}, "claim": [{"says": "x", "check": 'loss("rnn-8") < 9'}]}

@@ -100,13 +100,18 @@ def _number(evaluated: Mapping[str, Any], name: str, measure: Measure) -> float 
     if not evaluated:
         return None
     for part in measure.metric.split("."):
-        if isinstance(value, list | tuple) and part.lstrip("-").isdecimal() and int(part) < len(value):
+        if isinstance(value, list | tuple) and part.lstrip("-").isdecimal() and -len(value) <= int(part) < len(value):
             value = value[int(part)]
         elif isinstance(value, Mapping) and part in value:
             value = value[part]
         else:
-            known = ", ".join(key for key, one in evaluated.items() if isinstance(one, int | float))
-            raise ConfigError(f"measure.{name}.metric is {measure.metric}; this run has {known}, and {', '.join(FACTS)}.")
+            known = (
+                value if isinstance(value, Mapping) else map(str, range(len(value))) if isinstance(value, list | tuple) else ()
+            )
+            raise ConfigError(
+                f'measure.{name}.metric is "{measure.metric}", but this run has no "{part}". It has {", ".join(known)}, and '
+                f"{', '.join(FACTS)}."
+            )
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ConfigError(f"measure.{name}.metric is {measure.metric}, which is no number")
     return None if value is None else float(value)
