@@ -78,7 +78,7 @@ def test_every_front_answers_as_one_process_does(served: Fronted, char_run: Path
             ("/v1/responses", {"input": "the"}),
         ):
             no_chat = reply(begin(connection, path, asked))
-            assert (no_chat.status, "trained on conversations" in no_chat.error["message"]) == (400, True)
+            assert (no_chat.status, "without a chat template and cannot chat" in no_chat.error["message"]) == (400, True)
 
 
 def test_other_requests_are_answered_by_the_supervisor(served: Fronted, char_run: Path) -> None:
