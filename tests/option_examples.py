@@ -728,6 +728,10 @@ NEUTRAL: dict[str, dict[str, str]] = {
     ),
     "data encode": {"--workers": "the number of threads"},
     "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},
+    "reproduce": dict.fromkeys(
+        ("--scale", "--out", "--seeds", "--jobs", "--save", "--list", "--csv", "--latex"),
+        "trains in processes of its own: experiments/test_studies.py",
+    ),
     "tour": {
         "--effort": "takes minutes: test_tour.py",
         "--out": "takes minutes: test_tour.py",

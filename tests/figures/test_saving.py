@@ -153,6 +153,7 @@ VERBS = {
     "senses": ("senses", "no-run", "word", "one", "two"),
     "dynamics": ("dynamics",),
     "extrapolate": ("extrapolate",),
+    "reproduce": ("reproduce", "garg2022"),
     "playground": ("playground",),
     "positions": ("positions",),
     "compare flow": ("compare", "flow"),
