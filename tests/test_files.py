@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -309,3 +310,25 @@ def test_a_disk_that_is_really_full_is_one_line(tmp_path: Path) -> None:
         write()
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_fingerprint_of_files_is_the_hash_of_their_contents_one_after_the_other(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path, content in zip(paths, (b"one", b"", b"three"), strict=True):
+        path.write_bytes(content)
+    expected = hashlib.sha256(b"onethree").hexdigest()
+    assert files.fingerprint(paths) == {"files": 3, "bytes": 8, "sha256": expected}
+
+
+def test_the_fingerprint_of_large_files_reads_blocks_from_the_first_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_BLOCK", 10)
+    monkeypatch.setattr(files, "_BLOCKS", 4)
+    content = bytes(range(101))
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_bytes(content[:33])
+    paths[1].write_bytes(content[33:])
+    blocks = b"".join(content[start : start + 10] for start in (0, 30, 60, 91))
+    expected = hashlib.sha256(b"101" + blocks).hexdigest()
+    assert files.fingerprint(paths) == {"files": 2, "bytes": 101, "sha256_of_samples": expected}

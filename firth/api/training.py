@@ -14,6 +14,7 @@ import torch
 
 from firth import files
 from firth.api.init_from_run import initialise_from_run, train_kept_run, with_kept_run, with_tokenizer_of_run, with_vocabulary
+from firth.api.inputs import fingerprints
 from firth.api.loading import load
 from firth.api.output_cost import costly_output
 from firth.api.recipe import Recipe, compose, read_run_recipe, with_start
@@ -196,18 +197,23 @@ def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> R
     recipe, data, task = ready.recipe, ready.data, ready.recipe.task
     training = loop.start(ready.network, ready.batches, recipe.training, task.counts(data))
     checkpoint.restore(training, folder, watcher.notice)
-    if training.step < recipe.training.steps:
-        history.record(folder, training.step, training.device)
     watcher.begin(training, recipe)
-    trainer.train(
-        training,
-        task.loss(data),
-        recipe.training,
-        folder,
-        evaluate=None if data.valid is None else (lambda network: _metrics(training, network, task, data, watcher.work)),
-        watch=watcher.step,
-    )
+    with _recorded(recipe, folder, training):
+        trainer.train(
+            training,
+            task.loss(data),
+            recipe.training,
+            folder,
+            evaluate=None if data.valid is None else (lambda network: _metrics(training, network, task, data, watcher.work)),
+            watch=watcher.step,
+        )
     return folder
+
+
+def _recorded(recipe: Recipe, folder: RunFolder, training: loop.Training) -> contextlib.AbstractContextManager[None]:
+    """The record of this training in the history of its run, if there are steps to train."""
+    done = training.step >= recipe.training.steps or trainer.exhausted(training, recipe.training)
+    return contextlib.nullcontext() if done else history.recorded(folder, training, fingerprints(recipe))
 
 
 def _metrics(training: loop.Training, network: Network, task: AnyTask, data: Any, progress: Progress) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class RunFolder:
         self.adapter = path / "adapter"  # the adapters alone, in the format of the package peft
         self.threshold = path / "threshold.json"  # of a classifier, chosen for these weights
         self.log = path / "log.jsonl"
-        self.history = path / "history.jsonl"  # versions, hardware and command of the start and of each resumption
+        self.history = path / "history.jsonl"  # versions, hardware, command and end of the first training and of each resumption
         self.tensorboard = path / "tensorboard"
         self.checkpoints = path / "checkpoints"
 

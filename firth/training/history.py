@@ -1,11 +1,14 @@
 """history.jsonl: how a run was trained, one JSON object for its start and one for each resumption.
 
-Each records the versions of firth, torch and Python, the commit if firth runs from a git checkout, the processor, the GPU and the
-command line. Nothing is read back by a training, so two runs of the same recipe stay equal to the bit in everything else.
+Each records the versions of firth, torch, numpy and Python, the commit if firth runs from a git checkout, the operating system,
+the processor, its cores and memory, the GPU, the command line, and hashes of the files that were read; at its end also the time,
+the step and how it ended. A process that is killed leaves no end. Nothing is read back by a training, so two runs of the same
+recipe stay equal to the bit in everything else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,25 +17,59 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from firth import files
-from firth.training.distributed import ranks
+from firth.errors import Diverged, Interrupted, RunError
 from firth.training.folder import RunFolder
 from firth.version import __version__
+
+if TYPE_CHECKING:
+    from firth.training.loop import Training
 
 _LONGEST = 5000  # characters of a command line, which may hold a whole text
 _PATIENCE = 10  # seconds for git
 
 
-def record(folder: RunFolder, step: int, device: torch.device) -> None:
-    """Append a record of the current process, which trains from `step` on. Only the first of several processes writes."""
-    if ranks().first:
-        lines = [*read(folder), _now(step, device)]
-        files.write_text(folder.history, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+@contextlib.contextmanager
+def recorded(folder: RunFolder, training: Training, inputs: Mapping[str, Any]) -> Iterator[None]:
+    """Append a record of the current process, which trains within this context, and add to it how the training ended. `inputs`:
+    the files that it has read besides those of data.sha256. Only the first of several processes writes."""
+    from firth.training.distributed import ranks
+
+    if not ranks().first:
+        yield
+        return
+    before, line = read(folder), _now(training, inputs)
+    _write(folder, [*before, line])
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(RunError):  # the disk may be full, and `error` says so
+            _write(folder, [*before, line | _end(training, error)])
+        raise
+    _write(folder, [*before, line | _end(training)])
+
+
+def _end(training: Training, error: BaseException | None = None) -> dict[str, Any]:
+    match error:
+        case None:
+            outcome = "finished"
+        case Interrupted() | KeyboardInterrupt():
+            outcome = "interrupted"
+        case Diverged():
+            outcome = "diverged"
+        case _:
+            outcome = "failed"
+    return {"ended": _time(), "last_step": training.step, "outcome": outcome}
+
+
+def _write(folder: RunFolder, lines: list[dict[str, Any]]) -> None:
+    files.write_text(folder.history, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def read(folder: RunFolder) -> list[dict[str, Any]]:
@@ -59,21 +96,38 @@ def summary(line: dict[str, Any]) -> str:
     return f"{str(line.get('time'))[:10]}, step {line.get('step')}, {versions}, {where}: {line.get('command')}"
 
 
-def _now(step: int, device: torch.device) -> dict[str, Any]:
+def _now(training: Training, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from firth.training.distributed import ranks
+    from firth.training.memory import physical_memory
+
+    device = training.device
+    gpu = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "step": step,
+        "time": _time(),
+        "step": training.step,
         "firth": __version__,
         "commit": commit(),
         "torch": torch.__version__,
+        "numpy": np.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "system_version": platform.platform(),
         "cpu": processor(),
         "cores": os.cpu_count(),
-        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "memory": physical_memory(),
+        "gpu": None if gpu is None else gpu.name,
+        "gpu_memory": None if gpu is None else gpu.total_memory,
+        "cuda": torch.version.cuda if gpu is not None else None,
         "processes": ranks().world,
         "command": command_line(),
+        "inputs": dict(inputs),
     }
+
+
+def _time() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def command_line() -> str:

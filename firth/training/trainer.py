@@ -47,7 +47,7 @@ def train(
     watch: Callable[[StepReport], object],
 ) -> None:
     """Train to the last step, or until validation stops improving. On a stop request, save and raise Interrupted."""
-    if _exhausted(training, config):
+    if exhausted(training, config):
         return
     events = folder.tensorboard if config.tensorboard else None
     where, vote = ranks(), StopVote()
@@ -70,7 +70,7 @@ def train(
                 better = _note_validation(training, valid, config.select)
                 _write(log, training, step, valid, config, last)
                 # model.safetensors holds the best weights so far; without validation, the newest.
-                saving = last or stopping or _exhausted(training, config) or _due(step.step, config.checkpoint_every)
+                saving = last or stopping or exhausted(training, config) or _due(step.step, config.checkpoint_every)
                 if better or saving:
                     training.check_all()
                     _check_weights(training)
@@ -82,7 +82,7 @@ def train(
                 watch(StepReport(step.step, training.guard.known_loss, step.rate, training.tokens, training.seconds, valid))
                 if stopping and not last:
                     raise _interrupted(step.step, config.steps, stop.signal)
-                if _exhausted(training, config):
+                if exhausted(training, config):
                     return
                 if not last:
                     vote.cast(stop.signal is not None)
@@ -101,7 +101,7 @@ def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _exhausted(training: Training, config: TrainingConfig) -> bool:
+def exhausted(training: Training, config: TrainingConfig) -> bool:
     return config.patience > 0 and training.since_best >= config.patience
 
 

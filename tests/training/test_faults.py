@@ -129,11 +129,11 @@ def operations(expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactor
 
 
 def test_every_kind_of_operation_is_met(operations: list[str]) -> None:
-    """create × {mark, recipe, tokenizer, format, history, log} + {weights, checkpoint} × 2, two lines, and fsyncs of file,
+    """create × {mark, recipe, tokenizer, format, history × 2, log} + {weights, checkpoint} × 2, two lines, and fsyncs of file,
     folder, log."""
-    assert operations.count("create") == operations.count("write") == operations.count("replace") == 10
+    assert operations.count("create") == operations.count("write") == operations.count("replace") == 11
     assert operations.count("append") == 4
-    assert operations.count("fsync") == 2 * 10 + 2
+    assert operations.count("fsync") == 2 * 11 + 2
     assert set(operations) == {"create", "write", "append", "fsync", "replace", "chmod", "unlink", "mkdir"}
 
 
