@@ -53,7 +53,7 @@ OWN: dict[str, tuple[ideas.Ideas[Any], str, Table]] = {
     "activation": (ACTIVATIONS, "relu2", {"model": {**TRANSFORMER, "feedforward": {"activation": "relu2"}}}),
     "cell": (CELLS, "mgu", {"model": {"kind": "mgu", "width": 16}}),
     "lion": (OPTIMIZERS, "lion", {"model": {"kind": "gru", "width": 16}, "training": {"optimizer": "lion", "rate": 1e-3}}),
-    "schedule": (SCHEDULES, "wsd", {"model": {"kind": "gru", "width": 16}, "training": {"schedule": "wsd"}}),
+    "schedule": (SCHEDULES, "restarts", {"model": {"kind": "gru", "width": 16}, "training": {"schedule": "restarts"}}),
     "sampling": (FILTERS, "top_a", {"model": {"kind": "gru", "width": 16}, "decoding": {"top_a": 0.5}}),
 }
 CELL = "from firth.layers.recurrent import Cell\nclass Mine(Cell):\n    gates = ('candidate',)\n"
@@ -179,15 +179,15 @@ def test_a_file_that_is_used_again_replaces_its_ideas(tmp_path: Path, use: Any) 
     own.write_bytes((FILES / "schedule.py").read_bytes())
     use(own)
     use(own)
-    config = compose(table({"model": {"kind": "gru"}, "training": {"schedule": "wsd", "rate": 0.5}})).training
+    config = compose(table({"model": {"kind": "gru"}, "training": {"schedule": "restarts", "rate": 0.5}})).training
     assert rate_at(config, 0) == 0.5
-    own.write_text(own.read_text(encoding="utf-8").replace("config.rate * min", "2 * config.rate * min"), encoding="utf-8")
+    own.write_text(own.read_text(encoding="utf-8").replace("config.rate * (1", "2 * config.rate * (1"), encoding="utf-8")
     use(own)
     assert rate_at(config, 0) == 1.0
     own.write_text("def broken(:\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"mine\.py could not be run: SyntaxError"):
         use(own)
-    assert "wsd" not in SCHEDULES
+    assert "restarts" not in SCHEDULES
 
 
 @pytest.mark.parametrize(

@@ -298,8 +298,10 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
     training.model.load_state_dict(weights, strict=False)
     moments = _with_prefix("optimizer/", tensors)
     states = {name: own for name in parameters if (own := _with_prefix(f"{name}/", moments))}
-    if len({frozenset(own) for own in states.values()}) > 1:
-        raise RunError("the checkpoint is damaged: the optimiser's states of some weights are incomplete. Start a new run.")
+    names = {parameter: name for name, parameter in parameters.items()}
+    for group in training.optimizer.param_groups:
+        if len({frozenset(states[name]) for parameter in group["params"] if (name := names[parameter]) in states}) > 1:
+            raise RunError("the checkpoint is damaged: the optimiser's states of some weights are incomplete. Start a new run.")
     for name, own in states.items():
         training.optimizer.state[parameters[name]] = {key: value.to(parameters[name].device) for key, value in own.items()}
     if training.average is not None:

@@ -10,7 +10,7 @@ from firth.errors import ConfigError
 from firth.ideas import Ideas
 from firth.layers.lora import Target
 from firth.models.adapters import Lora
-from firth.training.optim import OPTIMIZERS, OptimizerKind
+from firth.training.optim import OPTIMIZERS, MuonAdjust, OptimizerKind
 from firth.training.schedule import SCHEDULES, ScheduleKind
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -49,18 +49,28 @@ class TrainingConfig:
     reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
     timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 
-    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, or stochastic gradient descent
+    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, stochastic gradient descent, or Muon
     rate: float = 1e-3  # learning rate, at its highest
-    # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"`
+    # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"` and `"muon"`
     betas: tuple[float, ...] = (0.9, 0.95)
     momentum: float = 0.0  # momentum of stochastic gradient descent; only for `optimizer = "sgd"`
+    # momentum of the gradients of hidden matrices, a running mean; the settings muon_… are only for `optimizer = "muon"`
+    muon_momentum: float = 0.95
+    muon_nesterov: bool = True  # look ahead: orthogonalise the mean of the next step, as if it had the same gradient again
+    muon_iterations: int = 5  # Newton–Schulz iterations, which make the update nearly orthogonal
+    # size of an update of n × m weights at rate 1: "match_rms_adamw", 0.2 √max(n, m), so that rate and weight decay are those of
+    # AdamW (Liu et al. 2025); "original", √max(1, n / m) (Jordan et al. 2024)
+    muon_adjust: MuonAdjust = "match_rms_adamw"
+    muon_rate_ratio: float = 1.0  # learning rate of hidden matrices divided by `rate`
     weight_decay: float = 0.0  # weight decay of matrices; biases and normalisation gains have none
     clip: float = 1.0  # maximum gradient norm; 0: no clipping
-    # learning-rate schedule after the warm-up: constant, or decay along a cosine, a line, or 1/√step
+    # learning-rate schedule after the warm-up: constant, or decay along a cosine, a line, or 1/√step; "wsd": constant, then decay
+    # along a line
     schedule: ScheduleKind = "cosine"
     warmup: int = 0  # steps over which the learning rate rises linearly to `rate`; at most half of all steps
-    # learning rate of the last step divided by `rate`; only for `schedule = "cosine"` and `"linear"`
+    # learning rate of the last step divided by `rate`; only for `schedule = "cosine"`, `"linear"` and `"wsd"`
     final_rate_ratio: float = renamed("final", default=0.1)
+    decay_share: float = 0.2  # share of the steps after the warm-up in which the rate falls; only for `schedule = "wsd"`
     # decay of an exponential moving average of the weights, which is validated and saved instead of them; 0: no averaging
     average: float = 0.0
 
@@ -85,7 +95,11 @@ class TrainingConfig:
         _expect("rate", self.rate, self.rate > 0, "more than 0")
         _expect("timeout", self.timeout, 0 < self.timeout < 1e6, "more than 0 and less than 1,000,000 seconds")
         _expect("average", self.average, 0 <= self.average < 1, "0 ≤ average < 1, for example 0.999")
-        _expect("momentum", self.momentum, 0 <= self.momentum < 1, "0 ≤ momentum < 1")
+        for name in ("momentum", "muon_momentum"):
+            _expect(name, getattr(self, name), 0 <= getattr(self, name) < 1, f"0 ≤ {name} < 1")
+        _expect("muon_iterations", self.muon_iterations, 1 <= self.muon_iterations < 100, "1 to 99")  # torch's limit
+        _expect("decay_share", self.decay_share, 0 < self.decay_share <= 1, "0 < decay_share ≤ 1")
+        _expect("muon_rate_ratio", self.muon_rate_ratio, self.muon_rate_ratio > 0, "more than 0")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
         self._check_idea("optimizer", OPTIMIZERS)
         self._check_idea("schedule", SCHEDULES)

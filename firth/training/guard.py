@@ -8,6 +8,7 @@ this limit, because the first loss is that of guessing.
 On a CPU, loss and norm are checked before the update. On a GPU that check would stall the device. There, clipping uses the norm
 on the device, a flag on the device disables all updates from the first bad step on, and Python checks each step's numbers one
 step later, while the device computes the next. In both cases the weights are those of the last good step when Diverged is raised.
+Only torch's fused optimisers read that norm and that flag; with any other, each step is checked before the update on a GPU, too.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class UpdateGuard:
         # From the optimiser: walking the modules of a model would take Python longer than summing the squares.
         trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         norm = gathered(torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None]))
-        if self._bad is None:
+        if self._bad is None or not _reads_flags(optimizer):
             self._check(step, float(loss), float(norm))
             if clip and norm > clip:
                 torch.nn.utils.clip_grads_with_norm_(trained, clip, norm)
@@ -91,6 +92,11 @@ class UpdateGuard:
         optimizer.found_inf = self._bad
         optimizer.grad_scale = (norm / clip).clamp(min=1.0).float() if clip else None
         optimizer.step()
+
+
+def _reads_flags(optimizer: torch.optim.Optimizer) -> bool:
+    """The sign by which torch's own GradScaler recognises such optimisers."""
+    return getattr(optimizer, "_step_supports_amp_scaling", False)
 
 
 def _copy_to_host(step: int, loss: Tensor, norm: Tensor) -> _Pending:

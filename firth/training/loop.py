@@ -151,7 +151,7 @@ def _update(training: Training, compute: ReplicaStep, config: TrainingConfig) ->
     batch = training.batches.next()
     rate = rate_at(config, training.step)
     for group in training.optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("rate_factor", 1.0)
     if ranks().world > 1:
         training.random.reseed(config.seed, training.step, ranks().rank)
     with training.random.scope(), tensor_cores(config.dtype == "tf32"):  # also around the backward pass

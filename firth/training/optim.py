@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import nn
 
 from firth.ideas import Idea, Ideas
+from firth.models.roles import Role, roles_of
+
+MuonAdjust = Literal["match_rms_adamw", "original"]
 
 
 class OptimizerSettings(Protocol):
@@ -25,13 +29,27 @@ class OptimizerSettings(Protocol):
     def momentum(self) -> float: ...
     @property
     def weight_decay(self) -> float: ...
+    @property
+    def muon_momentum(self) -> float: ...
+    @property
+    def muon_nesterov(self) -> bool: ...
+    @property
+    def muon_iterations(self) -> int: ...
+    @property
+    def muon_adjust(self) -> MuonAdjust: ...
+    @property
+    def muon_rate_ratio(self) -> float: ...
 
 
-Groups = Sequence[dict[str, Any]]  # parameters with their weight decay, as torch's optimisers take them
+# As torch's optimisers take them: "params", "weight_decay", and "role", that of these weights if the optimiser tells it apart and
+# None for all others. A "rate_factor" that an optimiser adds multiplies the learning rate of that group.
+Groups = Sequence[dict[str, Any]]
 
 
 class Optimizer(Idea, ABC):
     """The rule by which weights are updated. `uses` names the settings of [training] that only some optimisers have."""
+
+    tells_apart: ClassVar[tuple[Role, ...]] = ()  # roles whose weights are in groups of their own (firth/models/roles.py)
 
     @staticmethod
     @abstractmethod
@@ -63,18 +81,77 @@ class SGD(Optimizer):
         return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused)
 
 
-OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD))
+class Muon(Optimizer):
+    kind = "muon"
+    label = "Muon"
+    about = "Hidden matrices move by an orthogonal matrix near their mean gradient (Jordan et al. 2024); AdamW updates the rest."
+    latex = r"W \leftarrow W - \eta \left( s \, U V^\top + \lambda W \right), \quad U S V^\top = \mu m + (1 - \mu) g"
+    uses = ("betas", "muon_momentum", "muon_nesterov", "muon_iterations", "muon_adjust", "muon_rate_ratio")
+    tells_apart = ("hidden",)
+
+    @staticmethod
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
+        hidden = [{**group, "rate_factor": config.muon_rate_ratio} for group in groups if group["role"] == "hidden"]
+        others = [group for group in groups if group["role"] != "hidden"]
+        parts = [_muon(hidden, config)] if hidden else []
+        return CombinedOptimizer(*parts, *([AdamW.make(others, config, fused)] if others else []))
+
+
+def _muon(groups: Groups, config: OptimizerSettings) -> torch.optim.Optimizer:
+    return torch.optim.Muon(
+        groups,
+        lr=config.rate,
+        momentum=config.muon_momentum,
+        nesterov=config.muon_nesterov,
+        ns_steps=config.muon_iterations,
+        adjust_lr_fn=config.muon_adjust,
+    )
+
+
+class CombinedOptimizer(torch.optim.Optimizer):
+    """Several optimisers, each with groups of its own, as one: they share its groups and its state."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self._parts = parts
+        self._share()
+
+    def _share(self) -> None:
+        groups = iter(self.param_groups)
+        for part in self._parts:
+            part.param_groups, part.state = list(islice(groups, len(part.param_groups))), self.state
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for part in self._parts:
+            part.step()
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        self._share()
+
+
+OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD, Muon))
 OptimizerKind = Annotated[str, OPTIMIZERS]
 
 
 def optimizer_for(model: nn.Module, config: OptimizerSettings) -> torch.optim.Optimizer:
     """Vectors (biases, norm gains) are exempt from weight decay; frozen weights are left out."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    matrices = [p for p in trained if p.ndim >= 2 or config.weight_decay == 0]  # without decay, one group is faster
-    vectors = [p for p in trained if p.ndim < 2 and config.weight_decay > 0]
-    groups: list[dict[str, Any]] = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    fused = all(p.device.type in ("cpu", "cuda") for p in trained)  # one pass over memory instead of ten
-    return OPTIMIZERS[config.optimizer].make([group for group in groups if group["params"]], config, fused)
+    kind = OPTIMIZERS[config.optimizer]
+    groups = groups_of(model, config.weight_decay, kind.tells_apart)
+    trained = [weight for group in groups for weight in group["params"]]
+    fused = all(weight.device.type in ("cpu", "cuda") for weight in trained)  # one pass over memory instead of ten
+    return kind.make(groups, config, fused)
+
+
+def groups_of(model: nn.Module, weight_decay: float, apart: Sequence[Role]) -> Groups:
+    """The trained weights, in as few groups as possible: fewer are faster."""
+    found: dict[tuple[float, Role | None], list[nn.Parameter]] = {}
+    for weight, role in roles_of(model).items():
+        if weight.requires_grad:
+            own = weight_decay if weight.ndim >= 2 else 0.0
+            found.setdefault((own, role if role in apart else None), []).append(weight)
+    ordered = sorted(found, key=lambda key: (-key[0], key[1] is None))  # matrices first: the norm of all is a sum in this order
+    return [{"params": found[decay, role], "weight_decay": decay, "role": role} for decay, role in ordered]

@@ -23,6 +23,8 @@ class ScheduleSettings(Protocol):
     def warmup(self) -> int: ...
     @property
     def final_rate_ratio(self) -> float: ...
+    @property
+    def decay_share(self) -> float: ...
 
 
 class Schedule(Idea, ABC):
@@ -78,8 +80,21 @@ class InverseSqrt(Schedule):
         return config.rate * math.sqrt(max(1, warmup_steps(config)) / (step + 1))
 
 
+class WarmupStableDecay(Schedule):
+    kind = "wsd"
+    label = "warm-up, stable, decay"
+    about = "Stays constant, then falls along a line over the last share δ of the steps (Hu et al. 2024)."
+    latex = r"\eta_1 + (\eta - \eta_1) \min \left( 1, \frac{1 - t / T}{\delta} \right)"
+    uses = ("final_rate_ratio", "decay_share")
+
+    @staticmethod
+    def rate(config: ScheduleSettings, step: int, progress: float) -> float:
+        lowest = _lowest(config)
+        return lowest + (config.rate - lowest) * min(1.0, (1 - progress) / config.decay_share)
+
+
 SCHEDULES: Ideas[type[Schedule]] = Ideas(
-    "learning-rate schedule", Schedule, (Constant, CosineSchedule, LinearSchedule, InverseSqrt)
+    "learning-rate schedule", Schedule, (Constant, CosineSchedule, LinearSchedule, InverseSqrt, WarmupStableDecay)
 )
 ScheduleKind = Annotated[str, SCHEDULES]
 

@@ -1,12 +1,14 @@
-"""WSD (Hu et al. 2024): warm up, stay, decay over the last fifth of the run."""
+"""Warm restarts (Loshchilov & Hutter 2017): three cosines, one after the other."""
+
+from math import cos, pi
 
 from firth.training.schedule import Schedule
 
 
-class WarmupStableDecay(Schedule):
-    kind, label = "wsd", "warm-up, stable, decay"
-    about = "A constant rate that falls to 0 along a line over the last fifth of the run (Hu et al. 2024)."
+class WarmRestarts(Schedule):
+    kind, label = "restarts", "cosine with warm restarts"
+    about = "Falls along half a cosine, three times in a run (Loshchilov & Hutter 2017)."
 
     @staticmethod
     def rate(config, step, progress):
-        return config.rate * min(1.0, (1 - progress) / 0.2)
+        return config.rate * (1 + cos(pi * (3 * progress % 1))) / 2

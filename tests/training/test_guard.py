@@ -35,7 +35,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> UpdateGuard:
 def optimizer_of(kind: str, model: nn.Module) -> torch.optim.Optimizer:
     if kind == "sgd":
         return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
-    return torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    return torch.optim.AdamW(model.parameters(), lr=0.1, fused=kind == "adamw")
 
 
 def steps(
@@ -65,6 +65,15 @@ def test_the_unseen_update_is_the_seen_one(unseen: UpdateGuard, kind: str, clip:
         steps(unseen, kind, gradients, clip), steps(UpdateGuard(torch.device("cpu")), kind, gradients, clip), strict=True
     ):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_an_optimiser_that_does_not_read_the_flags_is_given_clipped_gradients(unseen: UpdateGuard) -> None:
+    gradients = [1.0, -3.0, 0.1, 2.0]
+    given = steps(unseen, "plain", gradients, clip=0.5)
+    expected = steps(UpdateGuard(torch.device("cpu")), "plain", gradients, clip=0.5)
+    assert all(torch.equal(one, other) for one, other in zip(given, expected, strict=True))
+    with pytest.raises(Diverged, match=r"at step 2$"):
+        steps(unseen, "plain", [1.0, float("nan")])
 
 
 @pytest.mark.parametrize("kind", ["adamw", "sgd"])

@@ -1,9 +1,9 @@
-"""The optimisers are the published equations, in float64 by hand."""
+"""The optimisers are the published equations, in float64 by hand, or torch's own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,11 +11,14 @@ from tiny_runs import tiny, untrained
 from tolerance import assert_equal
 from torch import Tensor, nn
 
+from firth.layers.position.learned import LearnedConfig
+from firth.models import TransformerConfig, language_model
+from firth.models.roles import Role
 from firth.tasks.next_token import next_token
 from firth.text.data.running_text import prepare
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training, fit
-from firth.training.optim import optimizer_for
+from firth.training.optim import OPTIMIZERS, groups_of, optimizer_for
 
 STEPS = 7
 
@@ -82,10 +85,81 @@ def test_sgd_is_the_published_update_and_decays_matrices_only(momentum: float, d
     assert_equal(model.vector.detach(), sgd(start.vector, 2, 0.0, 0.02, momentum))
 
 
+HIDDEN = {
+    "lstm": {"recurrent.layers.0.weight_ih_l0", "recurrent.layers.0.weight_hh_l0"},
+    "transformer": {
+        "blocks.0.attention.qkv.weight",
+        "blocks.0.attention.out.weight",
+        "blocks.0.feedforward.up.weight",
+        "blocks.0.feedforward.down.weight",
+    },
+}
+
+
+def stepped(model: nn.Module, optimizers: list[torch.optim.Optimizer], steps: range) -> None:
+    for step in steps:
+        generator = torch.Generator().manual_seed(step)
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
 @pytest.mark.parametrize("kind", ["lstm", "transformer"])
-def test_every_weight_of_a_model_is_updated_once(kind: str) -> None:
+@pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])
+def test_muon_is_torch_s_for_the_hidden_matrices_and_adamw_for_the_rest(kind: str, adjust: Any) -> None:
+    ours, theirs = _training(kind).model, _training(kind).model
+    given = {"muon_momentum": 0.9, "muon_nesterov": False, "muon_iterations": 3, "muon_adjust": adjust}
+    config = TrainingConfig(optimizer="muon", rate=0.02, betas=(0.8, 0.9), weight_decay=0.1, **given)
+    named = dict(theirs.named_parameters())
+    rest = [weight for name, weight in named.items() if name not in HIDDEN[kind]]
+    adamw = {"lr": 0.02, "betas": (0.8, 0.9), "fused": True}
+    oracle = [
+        torch.optim.Muon(
+            [named[name] for name in HIDDEN[kind]],
+            **{"lr": 0.02, "momentum": 0.9, "nesterov": False, "ns_steps": 3, "weight_decay": 0.1, "adjust_lr_fn": adjust},
+        ),
+        torch.optim.AdamW([weight for weight in rest if weight.ndim > 1], weight_decay=0.1, **adamw),
+        torch.optim.AdamW([weight for weight in rest if weight.ndim == 1], weight_decay=0.0, **adamw),
+    ]
+    stepped(ours, [optimizer_for(ours, config)], range(3))
+    stepped(theirs, oracle, range(3))
+    for name, weight in ours.named_parameters():
+        assert torch.equal(weight, named[name]), name
+
+
+def test_a_muon_continues_from_the_state_of_another() -> None:
+    config = TrainingConfig(optimizer="muon")
+    whole, parts = _training("gru").model, _training("gru").model
+    stepped(whole, [optimizer_for(whole, config)], range(4))
+    first, second = optimizer_for(parts, config), optimizer_for(parts, config)
+    stepped(parts, [first], range(2))
+    second.load_state_dict(first.state_dict())
+    stepped(parts, [second], range(2, 4))
+    assert all(torch.equal(one, other) for one, other in zip(whole.parameters(), parts.parameters(), strict=True))
+
+
+def test_the_matrices_of_muon_have_a_rate_of_their_own() -> None:
+    config = {"optimizer": "muon", "rate": 0.1, "muon_rate_ratio": 5.0, "schedule": "constant"}
+    training = _training("gru", **config)
+    next(fit(training, next_token, tiny("gru", **config).training))
+    assert {group["role"]: group["lr"] for group in training.optimizer.param_groups} == {"hidden": 0.5, None: 0.1}
+
+
+def test_an_untied_output_layer_and_position_tables_are_not_hidden() -> None:
+    config = TransformerConfig(kind="transformer", width=8, depth=1, context=4, tied=False, position=LearnedConfig())
+    apart = get_args(Role)
+    groups = groups_of(language_model(config, 11), 0.1, apart)
+    shapes = {(group["role"], tuple(weight.shape)) for group in groups for weight in group["params"] if weight.ndim > 1}
+    assert {role for role, shape in shapes if shape == (11, 8)} == {"embedding", "output"}
+    assert {role for role, shape in shapes if shape == (4, 8)} == {"other"}
+
+
+@pytest.mark.parametrize("kind", ["lstm", "transformer"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.kinds)
+def test_every_weight_of_a_model_is_updated_once(kind: str, optimizer: str) -> None:
     model = _training(kind).model
-    groups = optimizer_for(model, TrainingConfig(weight_decay=0.1)).param_groups
+    groups = optimizer_for(model, TrainingConfig(optimizer=optimizer, weight_decay=0.1)).param_groups
     ids = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(ids) == sorted(id(parameter) for parameter in model.parameters())
     for group in groups:

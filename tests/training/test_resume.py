@@ -16,8 +16,15 @@ from firth.errors import Interrupted
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
     "sgd": {"optimizer": "sgd", "rate": 0.3, "momentum": 0.9},
+    "muon": {"optimizer": "muon", "weight_decay": 0.1},
 }
-QUICK = {("rnn", False, "sgd"), ("lstm", True, "adamw"), ("gru", True, "sgd"), ("transformer", False, "adamw")}
+QUICK = {
+    ("rnn", False, "sgd"),
+    ("lstm", True, "adamw"),
+    ("gru", True, "sgd"),
+    ("transformer", False, "adamw"),
+    ("transformer", False, "muon"),
+}
 CASES = [
     pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)
     for kind in KINDS

@@ -16,10 +16,10 @@ from firth.training.schedule import SCHEDULES, rate_at
 
 
 def config(schedule: str, **changed: Any) -> TrainingConfig:
-    given = {"schedule": schedule, "steps": 101, "warmup": 20, "rate": 0.5, "final_rate_ratio": 0.2} | changed
-    if "final_rate_ratio" not in SCHEDULES[schedule].uses:
-        del given["final_rate_ratio"]
-    return TrainingConfig(**given)
+    given = {"steps": 101, "warmup": 20, "rate": 0.5, "final_rate_ratio": 0.2, "decay_share": 0.25} | changed
+    for setting in {"final_rate_ratio", "decay_share"} - set(SCHEDULES[schedule].uses):
+        del given[setting]
+    return TrainingConfig(schedule=schedule, **given)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.kinds)
@@ -34,17 +34,19 @@ def test_without_a_warm_up_the_first_step_has_the_full_rate(schedule: str) -> No
     assert rate_at(config(schedule, warmup=0), 0) == 0.5
 
 
-@pytest.mark.parametrize("step", [20, 21, 37, 60, 99, 100])
+@pytest.mark.parametrize("step", [20, 21, 37, 60, 80, 81, 90, 99, 100])
 def test_each_schedule_is_its_formula(step: int) -> None:
     done = (step - 20) / (100 - 20)
     assert rate_at(config("constant"), step) == 0.5
     assert rate_at(config("linear"), step) == pytest.approx(0.5 * (1 - 0.8 * done), rel=1e-14)
     assert rate_at(config("cosine"), step) == pytest.approx(0.1 + 0.4 * math.cos(math.pi * done / 2) ** 2, rel=1e-14)
+    wsd = 0.5 if step <= 80 else 0.5 + (0.1 - 0.5) * (step - 80) / 20  # a quarter of 80 steps
+    assert rate_at(config("wsd"), step) == pytest.approx(wsd, rel=1e-14)
     assert rate_at(config("inverse-sqrt"), step) == pytest.approx(0.5 * math.sqrt(20) * (step + 1) ** -0.5, rel=1e-14)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "linear"])
-def test_cosine_and_linear_begin_and_end_exactly(schedule: str) -> None:
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd"])
+def test_schedules_with_a_final_rate_begin_and_end_exactly(schedule: str) -> None:
     assert rate_at(config(schedule), 20) == 0.5
     assert rate_at(config(schedule), 100) == 0.5 * 0.2
     assert rate_at(config(schedule, final_rate_ratio=0.0), 100) == 0.0
