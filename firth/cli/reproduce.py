@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from firth.cli.app import Json, complain, print_json, verb
+from firth.cli.app import Json, print_json, verb
+from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
 from firth.errors import ConfigError
-
-if TYPE_CHECKING:
-    from firth.experiments.studies.runner import JobState
 
 
 @verb()
@@ -44,7 +40,7 @@ def reproduce(
     from firth.experiments.studies.reproduce import OUT
     from firth.experiments.studies.reproduce import reproduce as repeat
 
-    with _watching() as watch:
+    with watching_runs() as watch:
         report = repeat(study, scale=scale, out=out, seeds=seeds, jobs=jobs, watch=watch)
     page = save or (OUT / report.name / scale if out is None else out) / f"{report.name}.html"
     report.save(page)
@@ -71,54 +67,3 @@ def _list(study: str | None, listed: bool, as_json: bool) -> None:
     for name, one in studies.items():
         scales = "; ".join(f"{scale}: {size.about}" for scale, size in one.scale.items() if size.about)
         print(f"{name:<18}{one.summary}{f' ({one.source})' if one.source else ''}\n{'':<18}{scales}")
-
-
-@contextmanager
-def _watching() -> Iterator[Callable[[Sequence[JobState]], None]]:
-    """A live table in a terminal; elsewhere a line for each run that has finished."""
-    import sys
-
-    from rich.console import Console
-    from rich.live import Live
-
-    if not sys.stderr.isatty():
-        yield _Lines().show
-        return
-    with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
-        yield lambda states: live.update(_table(states))
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self.told: set[Path] | None = None
-
-    def show(self, states: Sequence[JobState]) -> None:
-        finished = [state for state in states if state.result is not None]
-        if self.told is None:  # those of an earlier start
-            self.told = {state.job.folder for state in finished[: len(finished)]}
-            if finished:
-                complain(f"{len(finished)} of {len(states)} runs are finished already")
-            return
-        for state in finished:
-            if state.job.folder not in self.told:
-                self.told.add(state.job.folder)
-                complain(f"{len(self.told)}/{len(states)}  {state.job.name}: {_values(state)}")
-
-
-def _table(states: Sequence[JobState]) -> Any:
-    from rich.table import Table
-
-    table = Table("run", "step", "loss", "result", box=None)
-    for state in states:
-        step = f"{state.step:,}/{state.job.recipe.training.steps:,}" if state.phase == "running" else state.phase
-        table.add_row(state.job.name, step, "" if state.loss is None else f"{state.loss:.3f}", _values(state))
-    return table
-
-
-def _values(state: JobState) -> str:
-    if state.result is None:
-        return ""
-    if state.result.diverged is not None:
-        return "diverged"
-    told = ((name, value, state.job.measures[name].digits) for name, value in state.result.measures.items())
-    return "  ".join(f"{name} {'–' if value is None else f'{value:,.{digits}f}'}" for name, value, digits in told)

@@ -7,16 +7,14 @@ from pathlib import Path
 from firth.errors import ConfigError
 from firth.experiments.studies.plan import expect_same, plan
 from firth.experiments.studies.report import StudyReport
-from firth.experiments.studies.runner import Watch, run_all
+from firth.experiments.studies.runner import run_all
 from firth.experiments.studies.study import find_study
 from firth.experiments.studies.trial import read_result
+from firth.experiments.workers import Watch
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 
 OUT = Path("studies")
-
-
-def _unwatched(states: object) -> None: ...
 
 
 @shows_progress
@@ -27,7 +25,7 @@ def reproduce(
     out: str | Path | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
-    watch: Watch = _unwatched,
+    watch: Watch = lambda states: None,
     progress: Progress | bool = True,
 ) -> StudyReport:
     """Run a study and return its report: `.text()`, `.facts()`, `.figures()`, `.save("page.html")`.

@@ -2,89 +2,41 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from multiprocessing.queues import SimpleQueue
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from firth.api import Recipe, Watcher
 from firth.api.training import train_into
 from firth.experiments.compare import shortened
+from firth.experiments.workers import running, workers
 from firth.figures.page import Section
 from firth.text.threads import cores
 from firth.training.folder import RunFolder
 
 _FEWEST = 20  # steps, however little effort
 
-_Report = tuple[str, int, int] | None  # what, done, total; None ends the reports
-_reports: SimpleQueue[_Report]  # of a worker, as is the event
-_ended: Event
-
 
 def train_side_by_side(runs: Mapping[str, tuple[Recipe, Path]], watcher: Watcher) -> None:
     """Train each recipe into its folder, in one process for each core: a second thread hardly speeds up products as small as
     theirs, a second process doubles what a machine trains. The watcher's `work` hears of the steps of all runs, by their names in
     `runs`."""
-    workers = min(cores(), len(runs))
-    if workers == 1:
+    at_once = min(cores(), len(runs))
+    if at_once == 1:
         for name, (recipe, out) in runs.items():
             train_into(recipe, out, watcher=_steps_as_work(name, recipe, watcher))
         return
-    spawning = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads, which then do nothing
-    reports: SimpleQueue[_Report] = spawning.SimpleQueue()  # whatever was put before the end is read before it
-    ended = spawning.Event()
-    listener = threading.Thread(target=_listen, args=(reports, watcher), daemon=True)
-    listener.start()
-    given = (reports, ended, max(1, cores() // workers))
-    with ProcessPoolExecutor(workers, mp_context=spawning, initializer=_begin, initargs=given) as pool:
-        try:
-            _wait_for([pool.submit(_train, name, recipe, out) for name, (recipe, out) in runs.items()])
-        except BaseException:  # Ctrl-C included: the others end at their next step
-            ended.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-        finally:
-            reports.put(None)
-            listener.join()
-
-
-def _wait_for(running: list[Future[None]]) -> None:
-    wait(running, return_when=FIRST_EXCEPTION)
-    for one in running:
-        if one.done():
-            one.result()
-
-
-def _listen(reports: SimpleQueue[_Report], watcher: Watcher) -> None:
-    while (report := reports.get()) is not None:
-        watcher.work(*report)
-
-
-def _begin(reports: SimpleQueue[_Report], ended: Event, threads: int) -> None:
-    """In a worker, before its first run."""
-    global _reports, _ended
-    import torch
-
-    _reports, _ended = reports, ended
-    torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one tells the others
-
-
-def _train(name: str, recipe: Recipe, out: Path) -> None:
-    train_into(recipe, out, watcher=_steps_as_work(name, recipe, Watcher(work=_report)))
-
-
-def _report(what: str, done: int, total: int) -> None:
-    if _ended.is_set():
-        raise KeyboardInterrupt
-    _reports.put((what, done, total))
+    with workers(at_once, threads=max(1, cores() // at_once)) as team:
+        for name, (recipe, out) in runs.items():
+            team.start(name, train_into, recipe, out)
+        while team.tasks:
+            for name in (*dict(team.ended()), *team.tasks.values()):
+                recipe, out = runs[name]
+                state = running(name, out, recipe.training.steps)
+                if state.phase == "running":
+                    watcher.work(name, state.step, state.steps)
 
 
 def _steps_as_work(name: str, recipe: Recipe, watcher: Watcher) -> Watcher:

@@ -1,0 +1,121 @@
+"""Processes that train runs side by side, and how far each run is.
+
+A run leaves its state in its folder, so it does not matter which process trains it, and whoever wants to know how far it is
+reads its log. However the processes end, they save their runs first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from firth.errors import RunError
+from firth.training import log
+from firth.training.folder import RunFolder
+
+K = TypeVar("K")
+
+_LOOK_EVERY = 0.5  # seconds
+_NICE = 10  # the machine stays usable
+_PATIENCE = 60  # seconds that a worker may take to save its run
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is."""
+
+    name: str  # as tables show it
+    phase: Literal["waiting", "running", "finished"]
+    steps: int  # of the whole training
+    step: int = 0  # reached so far
+    loss: float | None = None  # of training
+    result: str = ""  # what a finished run gave
+
+
+Watch = Callable[[Sequence[RunProgress]], object]
+
+
+def running(name: str, folder: Path, steps: int) -> RunProgress:
+    """How far the run in `folder` is, from its log."""
+    lines = log.read(RunFolder(folder).log)
+    if not lines:
+        return RunProgress(name, "waiting", steps)
+    return RunProgress(name, "running", steps, lines[-1]["step"], lines[-1].get("loss"))
+
+
+@dataclass
+class Workers(Generic[K]):
+    """Tasks in processes, each known by its key."""
+
+    at_once: int  # the number of processes
+    pool: Executor
+    tasks: dict[Future[Any], K] = field(default_factory=dict)  # those that are not finished
+
+    @property
+    def free(self) -> int:
+        """Processes without a task."""
+        return self.at_once - len(self.tasks)
+
+    def start(self, key: K, task: Callable[..., Any], *given: Any) -> None:
+        self.tasks[self.pool.submit(task, *given)] = key
+
+    def ended(self) -> list[tuple[K, Any]]:
+        """The tasks that have ended since the last call, with what they returned; waits a moment for the next one. An error in a
+        task is raised here."""
+        done, _ = wait(self.tasks, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
+        return [(self.tasks.pop(one), _outcome(one)) for one in list(self.tasks) if one in done]
+
+
+def _outcome(task: Future[Any]) -> Any:
+    try:
+        return task.result()
+    except BrokenProcessPool as error:
+        raise RunError(
+            "a process that trains was killed, perhaps because memory ran out. Run the command again with fewer jobs."
+        ) from error
+
+
+@contextlib.contextmanager
+def workers(at_once: int, threads: int = 1) -> Iterator[Workers[Any]]:
+    """Processes of this machine with so many threads each. With one, results do not depend on how many run side by side."""
+    spawning = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads, which then do nothing
+    stop = spawning.Event()
+    pool = ProcessPoolExecutor(at_once, mp_context=spawning, initializer=_begin, initargs=(stop, os.getpid(), threads))
+    try:
+        yield Workers(at_once, pool)
+    except BaseException:  # Ctrl-C included
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(stop: Event, parent: int, threads: int) -> None:
+    """In a process, before its first task."""
+    import torch
+
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one tells the others
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    threading.Thread(target=_end_with, args=(stop, parent), daemon=True).start()
+
+
+def _end_with(stop: Event, parent: int) -> None:
+    """End this process once it shall stop or its parent is gone: a training saves, anything else may be lost."""
+    while not stop.wait(_LOOK_EVERY) and os.getppid() == parent:
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_PATIENCE)
+    os._exit(1)
