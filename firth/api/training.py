@@ -39,6 +39,7 @@ from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder, held
 from firth.training.log import expect_tensorboard
 from firth.training.memory import expect_room_for
+from firth.training.optim import OPTIMIZERS
 from firth.training.trainer import StepReport
 
 # Settings that may change when a run is resumed.
@@ -232,6 +233,7 @@ def _prepare(recipe: Recipe, folder: RunFolder, existing: Existing, watcher: Wat
         watcher.notice(notice)
     recipe = with_facts(recipe, data, old)
     batches = recipe.task.batches(data)  # an error now, not after there is a folder
+    _expect_validation(recipe, data)
     _expect_memory(recipe, data)
     saved = old is not None and checkpoint.checkpoints(folder)  # otherwise stopped before the first one: from the start
     network = initial_network(recipe, data, watcher.notice, folder if saved else None)
@@ -253,6 +255,14 @@ def _write_folder(recipe: Recipe, data: Any, folder: RunFolder, *, new: bool) ->
     own, tokenizer = source_tokenizer(data), data.tokenizer
     source = None if own is tokenizer else own.to_json()
     RunFolder.create(folder.path, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
+
+
+def _expect_validation(recipe: Recipe, data: Any) -> None:
+    kind = OPTIMIZERS[recipe.training.optimizer]
+    if kind.needs_validation and data.valid is None:
+        raise ConfigError(
+            f'training.optimizer = "{kind.kind}" depends on the validation loss, but no data are held out. Set data.valid.'
+        )
 
 
 def _expect_memory(recipe: Recipe, data: Any) -> None:

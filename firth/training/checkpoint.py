@@ -154,6 +154,7 @@ _STATE: dict[str, tuple[type, ...]] = {
     "best": (int, float, type(None)),
     "best_step": (int,),
     "since_best": (int,),
+    "average": (dict,),
 }
 _NEEDED = ("step", "position", "recent")
 
@@ -238,7 +239,8 @@ def load_weights(folder: RunFolder, notice: Notice) -> dict[str, Tensor]:
 
 def _facts(training: Training) -> dict[str, object]:
     told = {name: getattr(training, name) for name in ("step", "tokens", "seconds", "best", "best_step", "since_best")}
-    return {**told, "recent": [float(loss) for loss in training.recent], "position": training.batches.position}
+    average = {} if training.average is None else {"average": training.average.facts()}
+    return {**told, **average, "recent": [float(loss) for loss in training.recent], "position": training.batches.position}
 
 
 def _tensors(training: Training) -> dict[str, Tensor]:
@@ -304,8 +306,9 @@ def _restore_state(training: Training, tensors: dict[str, Tensor], told: dict[st
             raise RunError("the checkpoint is damaged: the optimiser's states of some weights are incomplete. Start a new run.")
     for name, own in states.items():
         training.optimizer.state[parameters[name]] = {key: value.to(parameters[name].device) for key, value in own.items()}
+    average: Any = told.pop("average", {})
     if training.average is not None:
-        training.average.load(_with_prefix("average/", tensors))
+        training.average.load(_with_prefix("average/", tensors), average)
     training.random.state.update(_with_prefix("random/", tensors))
     carried = {name: tensor.to(training.device) for name, tensor in _with_prefix("carried/", tensors).items()}
     training.carried = RecurrentState(carried["h"], carried.get("c")) if carried else None

@@ -49,11 +49,13 @@ class TrainingConfig:
     reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
     timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 
-    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, stochastic gradient descent, or Muon
+    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, stochastic gradient descent, the same with averaged weights, or Muon
     rate: float = 1e-3  # learning rate, at its highest
     # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"` and `"muon"`
     betas: tuple[float, ...] = (0.9, 0.95)
     momentum: float = 0.0  # momentum of stochastic gradient descent; only for `optimizer = "sgd"`
+    # averaging starts when a validation loss is above the lowest of all before the last so many; only for `optimizer = "nt-asgd"`
+    nonmonotone_interval: int = 5
     # momentum of the gradients of hidden matrices, a running mean; the settings muon_… are only for `optimizer = "muon"`
     muon_momentum: float = 0.95
     muon_nesterov: bool = True  # look ahead: orthogonalise the mean of the next step, as if it had the same gradient again
@@ -89,7 +91,7 @@ class TrainingConfig:
             _expect(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
         for name in ("batch", "batch_tokens", "context", "accumulate", "lora"):
             _expect(name, getattr(self, name), getattr(self, name) < 1 << 31, "less than 2³¹")
-        every = ("warmup", "evaluate_every", "checkpoint_every", "patience")  # 0 turns them off
+        every = ("warmup", "evaluate_every", "checkpoint_every", "patience", "nonmonotone_interval")
         for name in (*every, "clip", "weight_decay", "final_rate_ratio", "seed", "lora"):
             _expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         _expect("rate", self.rate, self.rate > 0, "more than 0")
@@ -98,6 +100,7 @@ class TrainingConfig:
         for name in ("momentum", "muon_momentum"):
             _expect(name, getattr(self, name), 0 <= getattr(self, name) < 1, f"0 ≤ {name} < 1")
         _expect("muon_iterations", self.muon_iterations, 1 <= self.muon_iterations < 100, "1 to 99")  # torch's limit
+        self._check_validation()
         _expect("decay_share", self.decay_share, 0 < self.decay_share <= 1, "0 < decay_share ≤ 1")
         _expect("muon_rate_ratio", self.muon_rate_ratio, self.muon_rate_ratio > 0, "more than 0")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
@@ -119,6 +122,19 @@ class TrainingConfig:
         if self.batch % self.accumulate:
             raise ConfigError(
                 f"training.batch = {self.batch} is not a multiple of training.accumulate = {self.accumulate}; change one of them"
+            )
+
+    def _check_validation(self) -> None:
+        """Refuse settings that an optimiser with an average of its own, or one that depends on validations, cannot have."""
+        kind = OPTIMIZERS[self.optimizer]
+        if kind.averages and self.average:
+            raise ConfigError(
+                f'training.average is {self.average}, but training.optimizer = "{kind.kind}" has an average of its own. '
+                "Remove training.average."
+            )
+        if kind.needs_validation and not self.evaluate_every:
+            raise ConfigError(
+                f'training.optimizer = "{kind.kind}" depends on the validation loss during training. Set training.evaluate_every.'
             )
 
     def _check_idea(self, name: str, ideas: Ideas[Any]) -> None:

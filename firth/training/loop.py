@@ -23,12 +23,12 @@ from firth.errors import ConfigError
 from firth.layers.matmul_precision import tensor_cores
 from firth.layers.state import RecurrentState
 from firth.models import Network
-from firth.training.average import WeightAverage
+from firth.training.average import Average
 from firth.training.config import Device, TrainingConfig
 from firth.training.distributed import all_reduced, ranks
 from firth.training.feed import Batches, Counts, DeviceBatch, Feed, rows_alike
 from firth.training.guard import UpdateGuard
-from firth.training.optim import optimizer_for
+from firth.training.optim import OPTIMIZERS, optimizer_for
 from firth.training.parallel import Loss, ModelWithLoss, ReplicaStep, gathered, mode_of, recompute_blocks, shard, worker
 from firth.training.randomness import Randomness
 from firth.training.schedule import rate_at
@@ -68,7 +68,7 @@ class Training:
     random: Randomness
     guard: UpdateGuard
     device: torch.device
-    average: WeightAverage | None = None
+    average: Average | None = None
     step: int = 0
     carried: RecurrentState | None = None
     tokens: int = 0
@@ -130,7 +130,8 @@ def start(model: Network, batches: Batches, config: TrainingConfig, counts: Coun
     sharded = shard(model, config, device) if fsdp else None
     model = model.to(device)
     optimizer, random = optimizer_for(model, config), Randomness(config.seed, device)
-    average, guard = WeightAverage(model, config.average) if config.average else None, UpdateGuard(device, waits=fsdp)
+    average = OPTIMIZERS[config.optimizer].average(model, optimizer, config)
+    guard = UpdateGuard(device, waits=fsdp)
     feed = Feed(batches, device, counts)
     return Training(model, optimizer, feed, random, guard, device, average, sharded=sharded, replica=replica)
 

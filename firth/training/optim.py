@@ -12,6 +12,7 @@ from torch import nn
 
 from firth.ideas import Idea, Ideas
 from firth.models.roles import Role, roles_of
+from firth.training.average import Average, TriggeredAverage, WeightAverage
 
 MuonAdjust = Literal["match_rms_adamw", "original"]
 
@@ -29,6 +30,10 @@ class OptimizerSettings(Protocol):
     def momentum(self) -> float: ...
     @property
     def weight_decay(self) -> float: ...
+    @property
+    def average(self) -> float: ...
+    @property
+    def nonmonotone_interval(self) -> int: ...
     @property
     def muon_momentum(self) -> float: ...
     @property
@@ -50,11 +55,18 @@ class Optimizer(Idea, ABC):
     """The rule by which weights are updated. `uses` names the settings of [training] that only some optimisers have."""
 
     tells_apart: ClassVar[tuple[Role, ...]] = ()  # roles whose weights are in groups of their own (firth/models/roles.py)
+    averages: ClassVar[bool] = False  # whether it has an `average` of its own, so that training.average does not apply
+    needs_validation: ClassVar[bool] = False  # whether it depends on the validation loss
 
     @staticmethod
     @abstractmethod
     def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
         """`fused`: every weight is on a CPU or a CUDA device, where torch can update all of them in one pass over memory."""
+
+    @staticmethod
+    def average(model: nn.Module, optimizer: torch.optim.Optimizer, config: OptimizerSettings) -> Average | None:
+        """What is validated and saved in place of the weights that are trained; None: nothing but training.average."""
+        return WeightAverage(model, config.average) if config.average else None
 
 
 class AdamW(Optimizer):
@@ -78,7 +90,27 @@ class SGD(Optimizer):
 
     @staticmethod
     def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
-        return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused)
+        # torch has no fused form for parts of weights (FSDP)
+        parts = any(hasattr(weight, "full_tensor") for group in groups for weight in group["params"])
+        return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused and not parts)
+
+
+class TriggeredASGD(Optimizer):
+    kind = "nt-asgd"
+    label = "NT-ASGD"
+    about = "SGD whose weights are averaged once the validation loss stops improving (Merity et al. 2018)."
+    latex = r"w_{t+1} = w_t - \eta g_t, \quad \bar w = \frac{w_T + \dots + w_t}{t - T + 1}, \quad v_T > \min_{l < T - n} v_l"
+    uses = ("nonmonotone_interval",)
+    averages = True
+    needs_validation = True
+
+    @staticmethod
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
+        return SGD.make(groups, config, fused)  # its momentum does not apply, and is 0
+
+    @staticmethod
+    def average(model: nn.Module, optimizer: torch.optim.Optimizer, config: OptimizerSettings) -> Average:
+        return TriggeredAverage(model, config.nonmonotone_interval)
 
 
 class Muon(Optimizer):
@@ -133,7 +165,7 @@ class CombinedOptimizer(torch.optim.Optimizer):
         self._share()
 
 
-OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD, Muon))
+OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD, TriggeredASGD, Muon))
 OptimizerKind = Annotated[str, OPTIMIZERS]
 
 

@@ -65,6 +65,8 @@ def train(
                 if evaluate and (last or _due(step.step, config.evaluate_every)):
                     with training.evaluated() as network:
                         valid = evaluate(network)
+                    if training.average is not None:
+                        training.average.validated(float(valid["loss"]))
                 # read once: a later signal takes effect one step later
                 stopping = vote.counted(stop.signal is not None)
                 better = _note_validation(training, valid, config.select)

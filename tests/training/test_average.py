@@ -1,8 +1,10 @@
-"""The running mean of the weights: what it is, and that it is what a run stands for."""
+"""Averages of the weights: what they are, and that they are what a run stands for."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +14,20 @@ from firth import files
 from firth.api import load, train_recipe
 from firth.api.training import train_into
 from firth.errors import ConfigError, Interrupted
+from firth.training.average import TriggeredAverage
 from firth.training.config import TrainingConfig
 from firth.training.loop import Training
 from firth.training.trainer import StepReport
 
 SETTINGS = {"average": 0.8, "rate": 0.05, "steps": 14, "evaluate_every": 5, "checkpoint_every": 5}
+TRIGGERED = {
+    "optimizer": "nt-asgd",
+    "rate": 10.0,
+    "nonmonotone_interval": 0,
+    "steps": 14,
+    "evaluate_every": 2,
+    "checkpoint_every": 5,
+}
 
 
 def followed(run: Path, **settings: object) -> list[dict[str, torch.Tensor]]:
@@ -55,9 +66,11 @@ def test_the_mean_is_what_is_validated(tmp_path: Path) -> None:
     assert load(run.path, "cpu").evaluate(streams=2)["loss"] == pytest.approx(last, rel=1e-6)
 
 
-def test_a_resumed_run_goes_on_with_its_mean_to_the_bit(tmp_path: Path) -> None:
-    recipe = tiny("lstm", **SETTINGS)  # type: ignore[arg-type]
+@pytest.mark.parametrize("settings", [SETTINGS, TRIGGERED])
+def test_a_resumed_run_goes_on_with_its_mean_to_the_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    recipe = tiny("gru", **settings)
     expected = undisturbed(recipe, tmp_path / "whole")
+    assert expected["state"]["average"].get("count", 7) == 7  # after step 8
     for k in (4, 9):
         with pytest.raises(Interrupted):
             train_recipe(recipe, tmp_path / "parts", resume=True, watcher=stopping_at(k))
@@ -71,6 +84,78 @@ def test_a_run_without_its_weights_is_read_from_a_checkpoints_mean(tmp_path: Pat
     run.model.unlink()
     again = load(run.path, "cpu").network.state_dict()
     assert all(torch.equal(saved[name], again[name]) for name in saved)
+
+
+def falling_and_rising(seed: int) -> list[float]:
+    return torch.rand(12, generator=torch.Generator().manual_seed(seed)).cumsum(0).sub(torch.arange(12) * 0.5).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("interval", [0, 1, 5])
+def test_the_average_begins_at_the_validation_of_the_paper_s_algorithm(seed: int, interval: int) -> None:
+    """Merity et al. 2018, algorithm 1, lines 5 to 12."""
+    losses = falling_and_rising(seed)
+    at = [t for t, v in enumerate(losses) if t > interval and v > min(losses[: t - interval])]
+    average = TriggeredAverage(torch.nn.Linear(1, 1), interval)
+    begun = []
+    for loss in losses:
+        average.validated(loss)
+        begun.append(average.count > 0)
+    assert begun == [bool(at) and t >= at[0] for t in range(12)]
+
+
+def test_from_the_trigger_on_it_is_torch_s_averaged_sgd() -> None:
+    """torch begins with the weights of step t0 + 2, and keeps the shares in float32."""
+    ours, theirs = (torch.nn.Linear(3, 2, dtype=torch.float64) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    sgd, average = torch.optim.SGD(ours.parameters(), lr=0.1), TriggeredAverage(ours, interval=0)
+    oracle = torch.optim.ASGD(theirs.parameters(), lr=0.1, lambd=0.0, t0=2)
+    for step, loss in enumerate([3.0, 2.0, 1.0, 1.5, 9.0, 0.5, 2.0, 0.1], start=1):  # the fourth is the first to rise
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        sgd.step()
+        oracle.step()
+        average.update(step)
+        average.validated(loss)
+        if step >= 4:
+            with average.applied_to(ours):
+                for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+                    torch.testing.assert_close(one.detach(), oracle.state[other]["ax"], rtol=1e-6, atol=0)
+        else:
+            assert not average.weights
+
+
+def test_the_triggered_average_is_what_is_validated_and_saved(tmp_path: Path) -> None:
+    run = train_into(tiny("gru", **TRIGGERED), tmp_path / "run")  # type: ignore[arg-type]
+    left = outcome(run.path)
+    checkpoint, facts = left["checkpoint"], left["state"]["average"]
+    assert 0 < facts["count"] < 14
+    assert not torch.equal(checkpoint["model/embedding.weight"], checkpoint["average/embedding.weight"])
+    last = left["log"][-1]["valid"]["loss"]
+    run.model.unlink()  # the best weights: read the last ones
+    assert load(run.path, "cpu").evaluate(streams=2)["loss"] == pytest.approx(last, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"evaluate_every": 0},
+            'training.optimizer = "nt-asgd" depends on the validation loss during training. Set training.eval',
+        ),
+        ({"average": 0.9}, 'training.average is 0.9, but training.optimizer = "nt-asgd" has an average of its own.'),
+    ],
+)
+def test_settings_that_nt_asgd_cannot_have_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        TrainingConfig(**{**TRIGGERED, **given})
+
+
+def test_nt_asgd_needs_held_out_data(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no data are held out. Set data\.valid"):
+        train_recipe(tiny("gru", valid=0.0, **TRIGGERED), tmp_path / "run")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0])

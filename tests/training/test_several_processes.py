@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -36,6 +37,12 @@ HERE = Path(__file__).parent
 COMMON = {"steps": 4, "batch": 5, "device": "cpu", "log_every": 1, "rate": 0.01, "evaluate_every": 3, "checkpoint_every": 2}
 MEASURED: dict[str, Table] = {"whole": {"random_batches": 3}, "translation": {}}
 BLOCK: Table = {"kind": "transformer", "width": 16, "depth": 2, "heads": 2}
+
+
+OTHERS: dict[str, Table] = {
+    "muon": {"optimizer": "muon"},
+    "nt-asgd": {"optimizer": "nt-asgd", "rate": 30.0, "evaluate_every": 1, "nonmonotone_interval": 0, "average": 0.0},
+}
 
 
 def text_table(objective: str, model: Table, **training: Any) -> Table:
@@ -143,8 +150,13 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
     plain["training"] |= COMMON | {"batch": 6, "schedule": "constant", "evaluate_every": 4}
     pieces = {"accumulate": 2, "recompute": True}
     frozen = {"freeze": ["embedding", "blocks.0"]}
-    muon = job("muon 1", plain, optimizer="muon")
-    alone = [job("whole 1", plain), job("frozen 1", plain, **frozen), muon, *(job(f"{name} 1", given[name]) for name in names)]
+    other = {name: {**plain, "training": plain["training"] | own} for name, own in OTHERS.items()}
+    alone = [
+        job("whole 1", plain),
+        job("frozen 1", plain, **frozen),
+        *(job(f"{name} 1", table) for name, table in other.items()),
+        *(job(f"{name} 1", given[name]) for name in names),
+    ]
     two = [
         *(job(f"{name} 2", given[name]) for name in names),
         job("whole 2", plain, parallel="fsdp", **pieces),
@@ -155,7 +167,7 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         job("b2", plain, "b", steps=3, resume=True),
         job("c1", plain, "c", steps=3, parallel="fsdp", keep=3) | {"disk": 0.3},
         job("d", plain, steps=2, parallel="fsdp"),
-        *(job(f"muon {parallel}", plain, parallel=parallel, optimizer="muon") for parallel in ("ddp", "fsdp")),
+        *(job(f"{name} {parallel}", table, parallel=parallel) for name, table in other.items() for parallel in ("ddp", "fsdp")),
         *(job(f"bf16 {parallel}", plain, parallel=parallel, reduce="bf16") for parallel in ("ddp", "fsdp")),
         *measures(2),
     ]
@@ -170,8 +182,9 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         assert_equal_losses(tmp_path, name, 2)
     for parallel in ("ddp", "fsdp"):
         np.testing.assert_allclose(losses_of(tmp_path, f"frozen {parallel}"), losses_of(tmp_path, "frozen 1"), rtol=0, atol=1e-9)
-    for parallel, near in (("ddp", 1e-9), ("fsdp", 1e-3)):  # with FSDP, Muon's products in bfloat16 are rounded in another order
-        np.testing.assert_allclose(losses_of(tmp_path, f"muon {parallel}"), losses_of(tmp_path, "muon 1"), rtol=0, atol=near)
+    for name, parallel in itertools.product(OTHERS, ("ddp", "fsdp")):
+        near = 1e-3 if (name, parallel) == ("muon", "fsdp") else 1e-9  # products in bfloat16 are rounded in another order
+        np.testing.assert_allclose(losses_of(tmp_path, f"{name} {parallel}"), losses_of(tmp_path, f"{name} 1"), rtol=0, atol=near)
     expected = losses_of(tmp_path, "whole 1")
     for parts in (("a1", "a2", "a3"), ("b1", "b2", "b3"), ("c1", "c2")):
         np.testing.assert_allclose([one for part in parts for one in losses_of(tmp_path, part)], expected, rtol=0, atol=1e-9)
