@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from firth.experiments.compare import compare as compare
     from firth.experiments.describe import describe as describe
     from firth.experiments.playground import playground as playground
+    from firth.experiments.records.listing import runs as runs
     from firth.experiments.studies.reproduce import reproduce as reproduce
     from firth.experiments.verify import verify as verify
     from firth.ideas import use as use
@@ -32,6 +33,7 @@ _HOMES = {
     **dict.fromkeys(("Recipe", "export_model", "import_model", "load", "train", "train_recipe", "walk"), "api"),
     **{name: f"experiments.{name}" for name in ("compare", "describe", "playground", "verify")},
     "reproduce": "experiments.studies.reproduce",
+    "runs": "experiments.records.listing",
     "Model": "tasks.run",  # the former name of Run
     "Run": "tasks.run",
     "use": "ideas",
@@ -40,7 +42,7 @@ _ROOMS = ("search", "vectors")
 
 __all__ = [
     "FirthError", "Recipe", "Run", "__version__", "compare", "describe", "export_model", "import_model", "load", "playground",
-    "reproduce", "search", "train", "train_recipe", "use", "vectors", "verify", "walk",
+    "reproduce", "runs", "search", "train", "train_recipe", "use", "vectors", "verify", "walk",
 ]  # fmt: skip
 
 

@@ -492,6 +492,15 @@ def ideas_of(hint: Any) -> Ideas[Any] | None:
     return next((one for one in annotations if isinstance(one, Ideas)), None)
 
 
+def names_in(schema: Any, at: str = "") -> Iterator[str]:
+    """The dotted names of all settings that a config may have, of every kind of its tables, and of the tables themselves."""
+    for name, hint in _hints(schema).items():
+        yield _join(at, name)
+        for option in options_of(hint):
+            if dataclasses.is_dataclass(option):
+                yield from names_in(option, _join(at, name))
+
+
 class OwnIdea(NamedTuple):
     """An idea that a config names and firth does not ship."""
 

@@ -144,6 +144,20 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
             raise OSError(str(error)) from error
 
 
+def tensor_shapes(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """The shapes of the tensors in a file, and its metadata, from its header alone; needs no torch."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (safe_open is no dict)
+            return shapes, dict(file.metadata() or {})
+    except (SafetensorError, ValueError) as error:
+        raise CorruptFile(f"{path} is truncated or damaged: {error}") from error
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a file written by `save_tensors`; raises CorruptFile if a single bit has changed."""
     from safetensors import SafetensorError, safe_open

@@ -508,6 +508,14 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "hello": {"--brief": ("", "--brief"), "--into": ("", "--into {out}/results.md")},
         "hello --into {out}/results.md": {"--brief": ("", "--brief")},
     },
+    "runs": {
+        "{char} {lstm} --columns run,parameters,steps": {
+            "--where": ("", "--where 'model.kind == \"lstm\"'", "--where 'steps < 0'"),
+            "--sort": ("--sort parameters", "--sort=-parameters"),
+            "--columns": ("--columns run,loss", "--columns model.width"),
+            "--csv": ("", "--csv"),
+        }
+    },
     "score": {"{char} {text3}": {"--quantise": ("", "--quantise int8", "--quantise int4")}},
     "search": {
         "{text2} 'the list'": {
@@ -752,6 +760,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
 NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
     "classify": {"--all": "JSON always has every class"},
     "results": {"--brief": "JSON always has every column"},
+    "runs": {"--csv": "refused: two output formats"},
     "playground": {"--inputs": "JSON always has q, k and v"},
     "tag": {"--conll": "refused: two output formats"},
     "threshold": {"--remove": "refused: nothing is chosen"},

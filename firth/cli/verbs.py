@@ -25,6 +25,8 @@ from firth.cli import (
     recipes,
     reproduce,
     results,
+    run,
+    runs,
     score,
     search,
     senses,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, fields
 from os import PathLike
@@ -48,8 +49,23 @@ class Table:
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
+    def lines(self) -> list[str]:
+        """The table as lines of text: columns of numbers to the right, the others to the left."""
+        columns = list(zip(self.headings, *self.rows, strict=True))
+        aligned = [_aligned(column, first=n == 0) for n, column in enumerate(columns)]
+        return ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
+
     def _repr_html_(self) -> str:
         return self.html()
+
+
+_NUMBER = re.compile(r"[-+−]?\d|–|$")  # how a cell with a number begins, or one without a value
+
+
+def _aligned(column: Sequence[str], first: bool) -> list[str]:
+    width = max(map(len, column))
+    to_the_left = first or not all(map(_NUMBER.match, column[1:]))
+    return [cell.ljust(width) if to_the_left else cell.rjust(width) for cell in column]
 
 
 class Tabled:

@@ -18,17 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, did_you_mean
+from firth.experiments.expressions import ARITHMETIC, parsed
 
 Values = NDArray[np.float64]  # one per seed; nan where it was not measured
 Table = Mapping[str, Mapping[str, Values]]  # measure → arm → values
 
-_LONGEST = 500  # characters of a claim
-_OPERATORS: Mapping[type[ast.operator], Callable[[Values, Values], Values]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-}
 _FUNCTIONS: Mapping[str, Callable[..., Values]] = {
     "mean": lambda *values: np.mean(values, axis=0),
     "min": lambda *values: np.min(values, axis=0),
@@ -85,12 +79,7 @@ def _holds(check: str, margins: Sequence[Values]) -> bool:
 
 
 def _parsed(check: str) -> ast.Compare:
-    if len(check) > _LONGEST:
-        raise ConfigError(f"a claim has {len(check):,} characters; expected at most {_LONGEST:,}")
-    try:
-        tree = ast.parse(check, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = None
+    tree = parsed(check, "a claim")
     if not isinstance(tree, ast.Compare) or any(type(op) not in _ORDER for op in tree.ops):
         raise ConfigError(f'the claim "{check}" is not an inequality. Write one such as "loss(lstm) < loss(rnn)".')
     return tree
@@ -111,8 +100,9 @@ def _value(node: ast.expr, table: Table, check: str) -> Values:
             return np.full(seeds, float(number))
         case ast.UnaryOp(op=ast.USub()):
             return -_value(node.operand, table, check)
-        case ast.BinOp() if type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](_value(node.left, table, check), _value(node.right, table, check))
+        case ast.BinOp() if type(node.op) in ARITHMETIC:
+            combined: Values = ARITHMETIC[type(node.op)](_value(node.left, table, check), _value(node.right, table, check))
+            return combined
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             return _called(name, args, table, check)
     known = ", ".join([*_FUNCTIONS, SLOPE])

@@ -137,7 +137,7 @@ class StudyReport:
 
     def text(self) -> str:
         """The report as `firth reproduce` prints it."""
-        lines = [*self.lead(), "", *aligned(self.table())]
+        lines = [*self.lead(), "", *self.table().lines()]
         if told := [f"{name}: {arm.about}" for name, arm in self.plan.arms.items() if arm.about]:
             lines += ["", *told]
         for claim, one in zip(self.study.claim, self.verdicts(), strict=True):
@@ -266,16 +266,6 @@ def _length_measure(name: str | None) -> Any:
     if name not in (None, "bleu", "exact"):
         raise ConfigError(f'a figure draws "{name}" by length; expected "bleu" or "exact"')
     return name or "bleu"
-
-
-def aligned(table: Table) -> list[str]:
-    """A table as lines of text: the first column to the left, numbers to the right."""
-    lines = [table.headings, *table.rows]
-    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
-    return [
-        "  ".join((line[0].ljust(first), *(cell.rjust(width) for cell, width in zip(line[1:], others, strict=True)))).rstrip()
-        for line in lines
-    ]
 
 
 _LATEX = str.maketrans(
