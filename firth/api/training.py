@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,7 +47,7 @@ _FREE = {
     *("steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"),
     *("accumulate", "recompute", "parallel", "reduce", "timeout"),
 }
-
+_TRAINED = ("data", "tokenizer", "model", "objective", "training")  # the tables of a recipe that training depends on
 
 Existing = Literal["refuse", "resume", "overwrite"]  # what to do if the run exists
 
@@ -362,16 +362,25 @@ def _to_resume(folder: RunFolder, recipe: Recipe, existing: Existing) -> Recipe 
 
 def _check_same(old: Recipe, new: Recipe) -> None:
     """Refuse to resume a run with a recipe that would train a different one."""
-    for table in ("data", "tokenizer", "model", "objective", "training"):
-        before, after = to_table(getattr(old, table)), to_table(getattr(new, table))
+    changed = [one for one in differences(old, new) if not (one[0] == "training" and one[1] in _FREE)]
+    for table, key, before, after in changed[:1]:
+        raise ConfigError(
+            f"the run was started with {table}.{key} = {before!r}; now it is {after!r}. Resume it unchanged, or start a new run "
+            f"with another {option('folder', '--out')}."
+        )
+
+
+def differences(run: Recipe, new: Recipe, tables: Sequence[str] = _TRAINED) -> list[tuple[str, str, Any, Any]]:
+    """The settings by which a recipe differs from that of a run: table, key, and both values. What the run filled in does not
+    count; the data are compared once they have been read."""
+    found = []
+    for table in tables:
+        before, after = to_table(getattr(run, table)), to_table(getattr(new, table))
         for key in sorted(before.keys() | after.keys()):
-            # The run itself fills these in; the data are compared once they have been read.
-            allowed = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
-            if before.get(key) != after.get(key) and not allowed and not (table == "training" and key in _FREE):
-                raise ConfigError(
-                    f"the run was started with {table}.{key} = {before.get(key)!r}; now it is {after.get(key)!r}. Resume it "
-                    f"unchanged, or start a new run with another {option('folder', '--out')}."
-                )
+            filled_in = table == "data" and (key == "sha256" or (key == "labels" and after.get(key) is None))
+            if before.get(key) != after.get(key) and not filled_in:
+                found.append((table, key, before.get(key), after.get(key)))
+    return found
 
 
 def with_facts(recipe: Recipe, data: Any, old: Recipe | None = None) -> Recipe:

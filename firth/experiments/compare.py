@@ -12,7 +12,7 @@ from firth.api.recipe import Recipe
 from firth.api.training import as_recipe, train_into, watching
 from firth.errors import ConfigError, did_you_mean
 from firth.figures.figure import Figure
-from firth.figures.training import Against, Log, training_curves
+from firth.figures.training import AGAINST, Log, training_curves
 from firth.inspection.cost import Costs
 from firth.inspection.gradient_flow import Flows, compare_flow
 from firth.inspection.timing import measured
@@ -21,7 +21,6 @@ from firth.text.data.running_text import running_text
 from firth.training import log
 
 KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")
-AGAINST: tuple[Against, ...] = ("tokens", "step", "seconds")
 _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
 
 

@@ -160,7 +160,22 @@ def test_a_finished_run_is_read_and_another_study_is_refused(
     other = TABLE | {"settings": {"training": {"steps": 12, "log_every": 4, "rate": 0.02}}}
     answer = firth("reproduce", written(tmp_path, other), "--scale", "one", "--out", out)
     assert (answer.code, answer.out) == (2, "")
-    assert "holds a run with other settings or measures. Choose another --out" in answer.err
+    assert "holds a finished run with training.rate = 0.01 instead of 0.02. Choose another --out" in answer.err
+    other = TABLE | {"measure": {"loss": {"metric": "perplexity"}}}
+    answer = firth("reproduce", written(tmp_path, other), "--scale", "one", "--out", out)
+    assert "with other measures. Choose another --out" in answer.err
+
+
+def test_results_of_an_older_firth_which_lacked_a_setting_still_count(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    first = report(own, out, "one").facts()
+    for recipe in out.glob("runs/*/recipe.toml"):
+        lines = recipe.read_text().splitlines(keepends=True)
+        recipe.write_text("".join(line for line in lines if not line.startswith(("dropout_word =", "schedule ="))))
+    monkeypatch.setattr(trial, "train_into", None)  # whoever trains now fails
+    assert reproduce(own, scale="one", out=out, progress=False).facts() == first
 
 
 @pytest.mark.parametrize(

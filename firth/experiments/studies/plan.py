@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from firth import files
-from firth.api.recipe import Recipe, compose, find_recipe
-from firth.config import to_table
+from firth.api.init_from_run import with_tokenizer_of_run
+from firth.api.recipe import Recipe, compose, find_recipe, read_run_recipe
+from firth.api.training import differences
+from firth.config import settings, to_table
 from firth.errors import ConfigError, RunError, option
 from firth.experiments.studies.budget import Solved, solved
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, flattened
 from firth.files import is_file
 from firth.progress import Progress
+from firth.training.folder import RunFolder
 
 PLAN = "plan.json"
+_MEASURED = ("data", "tokenizer", "model", "objective", "training", "decoding")  # what a result depends on
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,9 @@ class StudyJob:
         return f"{self.arm}, seed {self.seed}"
 
     @property
-    def fingerprint(self) -> str:
-        """Changes with everything that the result depends on."""
-        measures = {name: dataclasses.asdict(measure) for name, measure in self.measures.items()}
-        told = json.dumps([self.recipe.resolved().toml(), measures], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()
+    def asked(self) -> dict[str, dict[str, Any]]:
+        """What is measured, by name: the settings of each measure that are set."""
+        return {name: _chosen(measure) for name, measure in self.measures.items()}
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,16 @@ class StudyPlan:
     settings: Mapping[str, Solved]  # of each arm that the budget changed
 
 
+def _chosen(config: Any) -> dict[str, Any]:
+    """The settings that are not left at their defaults, so that those which later versions add make no difference."""
+    return {name: value for name, value, default in settings(config) if value != default}
+
+
 def plan(study: Study, scale: str, out: Path, beside: Path, seeds: int | None, progress: Progress) -> StudyPlan:
     """The runs of the study, below `out`. Recipes of the study's own lie in `beside`."""
     size = study.at(scale)
     count = seeds or size.seeds or study.seeds
-    arms = _chosen(study.arms, size)
+    arms = _arms(study.arms, size)
     recipes = {name: _recipe(study, size, arm, beside) for name, arm in arms.items()}
     found = _budget(study, recipes, out, progress)
     recipes |= {name: one.applied(recipes[name]) for name, one in found.items()}
@@ -68,7 +75,7 @@ def plan(study: Study, scale: str, out: Path, beside: Path, seeds: int | None, p
     return StudyPlan(arms, count, tuple(jobs), found)
 
 
-def _chosen(arms: Mapping[str, Arm], size: Scale) -> dict[str, Arm]:
+def _arms(arms: Mapping[str, Arm], size: Scale) -> dict[str, Arm]:
     """The arms of a scale, and those whose weights they start from."""
     wanted = list(size.arms or arms)
     for name in wanted:
@@ -99,7 +106,7 @@ def _budget(study: Study, recipes: Mapping[str, Recipe], out: Path, progress: Pr
     if study.budget is None:
         return {}
     key = hashlib.sha256(
-        json.dumps([dataclasses.asdict(study.budget), {name: recipe.toml() for name, recipe in recipes.items()}]).encode()
+        json.dumps([_chosen(study.budget), {name: _chosen(recipe) for name, recipe in recipes.items()}], default=str).encode()
     ).hexdigest()
     place = out / PLAN
     if is_file(place):
@@ -121,12 +128,18 @@ def _read(place: Path) -> dict[str, Any]:
         raise RunError(f"{place} is damaged: {error}. Remove it to solve the budget again.") from error
 
 
-def expect_same(jobs: Sequence[StudyJob], fingerprints: Mapping[Path, str]) -> None:
-    """Refuse results of another study, or of the same one with other settings."""
+def expect_same(jobs: Sequence[StudyJob], asked: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Refuse finished runs with other settings or measures. `asked`: what they measured, by their folders. A setting that firth
+    did not have yet when a run was trained has its default in it, and is no difference."""
     for job in jobs:
-        known = fingerprints.get(job.folder)
-        if known is not None and known != job.fingerprint:
+        if job.folder not in asked:
+            continue
+        run = read_run_recipe(RunFolder(job.folder).recipe)
+        others = differences(run, with_tokenizer_of_run(job.recipe.resolved(), run), _MEASURED)
+        what = [f"{table}.{key} = {before!r} instead of {after!r}" for table, key, before, after in others]
+        what += [] if asked[job.folder] == job.asked else ["other measures"]
+        if what:
             raise ConfigError(
-                f"{job.folder} holds a run with other settings or measures. Choose another {option('folder', '--out')}, or "
-                "remove that folder."
+                f"{job.folder} holds a finished run with {what[0]}. Choose another {option('folder', '--out')}, or remove that "
+                "folder."
             )

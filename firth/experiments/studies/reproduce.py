@@ -40,7 +40,7 @@ def reproduce(
         raise ConfigError(f"seeds and jobs are {seeds} and {jobs}; expected 1 or more")
     folder = OUT / name / scale if out is None else Path(out)
     planned = plan(chosen, scale, folder, file.parent, seeds, report)
-    known = {job.folder: one.fingerprint for job in planned.jobs if (one := read_result(job.folder)) is not None}
+    known = {job.folder: one.asked for job in planned.jobs if (one := read_result(job.folder)) is not None}
     expect_same(planned.jobs, known)
     results = run_all(planned.jobs, jobs, watch)
     return StudyReport(name, chosen, scale, planned, results)

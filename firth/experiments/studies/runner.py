@@ -13,7 +13,7 @@ from firth.text.threads import cores
 
 def run_all(jobs: Sequence[StudyJob], at_once: int | None, watch: Watch) -> dict[Path, RunResult]:
     """The result of every job, by its folder."""
-    results = {job.folder: one for job in jobs if (one := finished(job)) is not None}
+    results = {job.folder: one for job in jobs if (one := read_result(job.folder)) is not None}
     waiting = [job for job in jobs if job.folder not in results]
     watch(_states(jobs, results, ()))
     if waiting:
@@ -21,11 +21,6 @@ def run_all(jobs: Sequence[StudyJob], at_once: int | None, watch: Watch) -> dict
             _run(waiting, list(jobs), results, team, watch)
     watch(_states(jobs, results, ()))
     return results
-
-
-def finished(job: StudyJob) -> RunResult | None:
-    """Its result, if it has one of this job: plan.expect_same has refused others."""
-    return read_result(job.folder)
 
 
 def _run(

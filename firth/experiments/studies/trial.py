@@ -33,7 +33,7 @@ FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second
 class RunResult:
     """What a finished run gave."""
 
-    fingerprint: str  # of its job
+    asked: Mapping[str, Mapping[str, Any]]  # what was to be measured
     measures: Mapping[str, float | None]  # None: not defined for this run
     lengths: tuple[Mapping[str, Any], ...] = ()  # scores by source length, of translators
     diverged: str | None = None  # the reason, if the loss exploded
@@ -41,9 +41,10 @@ class RunResult:
 
 
 def run_job(job: StudyJob) -> RunResult:
-    """Train the job's run, from where it stopped if it exists, and measure it. A finished one is only read."""
+    """Train the job's run, from where it stopped if it exists, and measure it. A finished one is only read: plan.expect_same has
+    refused those of other jobs."""
     known = read_result(job.folder)
-    if known is not None and known.fingerprint == job.fingerprint:
+    if known is not None:
         return known
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -51,7 +52,7 @@ def run_job(job: StudyJob) -> RunResult:
             train_into(job.recipe, job.folder, resume=True)
             result = _measured(job)
         except Diverged as error:
-            result = RunResult(job.fingerprint, dict.fromkeys(job.measures), diverged=str(error))
+            result = RunResult(job.asked, dict.fromkeys(job.measures), diverged=str(error))
     notes = dict.fromkeys(str(one.message) for one in told if one.category is UserWarning)
     result = dataclasses.replace(result, notes=tuple(notes))
     files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
@@ -65,7 +66,7 @@ def read_result(folder: Path) -> RunResult | None:
         return None
     try:
         told = json.loads(place.read_text(encoding="utf-8"))
-        return RunResult(told["fingerprint"], told["measures"], tuple(told["lengths"]), told["diverged"], tuple(told["notes"]))
+        return RunResult(told["asked"], told["measures"], tuple(told["lengths"]), told["diverged"], tuple(told["notes"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{place} is damaged: {error}. Remove it, and the run is measured again.") from error
 
@@ -84,7 +85,7 @@ def _measured(job: StudyJob) -> RunResult:
             evaluated[key] = run.evaluate(measure.data, split=measure.split, progress=False)
         values[name] = _number(_part(measure, evaluated[key], run), name, measure)
     first = next(iter(evaluated.values()), {})
-    return RunResult(job.fingerprint, values, tuple(first.get("buckets") or ()))
+    return RunResult(job.asked, values, tuple(first.get("buckets") or ()))
 
 
 def _part(measure: Measure, evaluated: Mapping[str, Any], run: Run[Any]) -> Mapping[str, Any]:
