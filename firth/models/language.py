@@ -67,16 +67,24 @@ class RecurrentLM(LanguageModel):
     def hidden(
         self, token_BT: Tensor, state: RecurrentState | None = None, kernel: RecurrentKernel = "auto"
     ) -> tuple[Tensor, RecurrentState]:
+        h_BTd, state = self.states(token_BT, state, kernel)
+        return self.readout_input(h_BTd), state
+
+    def states(
+        self, token_BT: Tensor, state: RecurrentState | None = None, kernel: RecurrentKernel = "auto"
+    ) -> tuple[Tensor, RecurrentState]:
+        """The hidden states of the top layer, and the state after the last token."""
         x_BTe: Tensor = self.embedding(token_BT)
         if self.training:
             x_BTe = dropout_words(x_BTe, token_BT, self.vocab, self.config.dropout_word)
             x_BTe = dropout(x_BTe, self.config.rates.input, self.config.dropout_locked)
-        x_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
-        if self.projection is not None:
-            x_BTd = self.projection(x_BTd)
-        if self.training:
-            x_BTd = dropout(x_BTd, self.config.rates.output, self.config.dropout_locked)
-        return x_BTd, state
+        h_BTd, state = self.recurrent(x_BTe, state, kernel=kernel)
+        return h_BTd, state
+
+    def readout_input(self, h_BTd: Tensor) -> Tensor:
+        """The input of the output layer: the hidden states, projected to the width of a tied embedding, after dropout."""
+        x_BTd = h_BTd if self.projection is None else self.projection(h_BTd)
+        return dropout(x_BTd, self.config.rates.output, self.config.dropout_locked) if self.training else x_BTd
 
 
 class TransformerLM(Stack, LanguageModel):

@@ -26,7 +26,7 @@ from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions, of_text, predictions, read_log_probabilities
 from firth.layers.cross_entropy import RowLoss, cross_entropy
 from firth.layers.position.rotary_scaling import RotaryScaling
-from firth.models import LanguageConfig, LanguageModel, TransformerLM, language_model
+from firth.models import LanguageConfig, LanguageModel, RecurrentConfig, RecurrentLM, TransformerLM, language_model
 from firth.models.stretch import stretched
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
@@ -53,6 +53,23 @@ from firth.training.loop import Loss
 @dataclass(frozen=True, kw_only=True)
 class NextTokenConfig(TokenLossConfig):
     kind: Literal["next-token"] = "next-token"
+    # weight α of a penalty on large inputs of the output layer: α times the mean of their squares, after dropout (Merity et al.
+    # 2018, §4.6); only for recurrent models. The loss that training shows is without penalties
+    activation_penalty: float = 0.0
+    # weight β of a penalty on fast changes: β times the mean square of the difference between one hidden state of the top layer
+    # and the next; only for recurrent models
+    temporal_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("activation_penalty", "temporal_penalty"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"objective.{name} is {getattr(self, name)}; expected 0 or more")
+
+    @property
+    def penalties(self) -> dict[str, float]:
+        """Those that are not 0."""
+        given = {name: getattr(self, name) for name in ("activation_penalty", "temporal_penalty")}
+        return {name: value for name, value in given.items() if value}
 
 
 def next_token(
@@ -61,6 +78,23 @@ def next_token(
     """−(1/BT) Σ log p(x_t | x_<t), in nats, and the state after the window. The softmax is in float32."""
     x_BTd, state = model.hidden(input_BT, state)
     return cross_entropy(x_BTd, *model.output_layer(), target_BT, cap=model.logit_cap, row_loss=row_loss), state
+
+
+def penalised_next_token(
+    model: RecurrentLM, input_BT: Tensor, target_BT: Tensor, state: Any = None, *, objective: NextTokenConfig
+) -> tuple[Tensor, Any]:
+    """The value of `next_token`, with the gradient of
+
+    −(1/BT) Σ log p(x_t | x_<t) + α mean (m⊙h_t)² + β mean (h_{t+1} − h_t)²
+
+    where m⊙h are the states after dropout (and the projection, if there is one) that enter the output layer."""
+    h_BTd, state = model.states(input_BT, state)
+    x_BTd = model.readout_input(h_BTd)
+    loss = cross_entropy(x_BTd, *model.output_layer(), target_BT, cap=model.logit_cap, row_loss=objective.row_loss)
+    change_BTd = h_BTd[:, 1:].float() - h_BTd[:, :-1].float()
+    changed = change_BTd.square().sum() / max(1, change_BTd.numel())  # a window of one token has none
+    penalty = objective.activation_penalty * x_BTd.float().square().mean() + objective.temporal_penalty * changed
+    return loss + (penalty - penalty.detach()), state
 
 
 @dataclass(frozen=True)
@@ -306,6 +340,12 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     def check(self) -> None:
         super().check()
         self.expect_context()
+        for name, value in self.recipe.objective.penalties.items():
+            if not isinstance(self.recipe.model, RecurrentConfig):
+                raise ConfigError(
+                    f"objective.{name} is {value}, and only applies to the hidden states of recurrent models; given "
+                    f'"{self.recipe.model.kind}". Remove it.'
+                )
 
     def network(self, source_vocab: int, vocab: int) -> LanguageModel:
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
@@ -313,12 +353,16 @@ class NextToken(RunningTextTask[NextTokenConfig]):
 
     def batches(self, data: Prepared) -> Streams | Windows:
         config, start = self.recipe.training, data.tokenizer.start
-        kind = Streams if config.carry else Windows
-        return kind(data.train.ids, config.batch, config.context, config.seed, start)
+        if not config.carry:
+            return Windows(data.train.ids, config.batch, config.context, config.seed, start)
+        deviation = config.context_deviation
+        return Streams(data.train.ids, config.batch, config.context, config.seed, start, deviation=deviation)
 
     def loss(self, data: Prepared) -> Loss:
-        row_loss = self.recipe.objective.row_loss
-        return next_token if row_loss is None else partial(next_token, row_loss=row_loss)
+        objective = self.recipe.objective
+        if objective.penalties:
+            return partial(penalised_next_token, objective=objective)
+        return next_token if objective.row_loss is None else partial(next_token, row_loss=objective.row_loss)
 
     def measured(
         self, network: LanguageModel, text: TokenFile, tokenizer: Tokenizer, dtype: str, progress: Progress

@@ -37,6 +37,9 @@ class TrainingConfig:
     # tokens per window of running text, or of a question with its passage; longer sentence pairs are left out of training
     context: int = 128
     carry: bool = False  # start each window from the final hidden state of the previous one; only for recurrent language models
+    # standard deviation of the lengths of windows, which then vary around `context`, or half of it in one of twenty windows; the
+    # learning rate varies with them (Merity et al. 2018); needs `carry`
+    context_deviation: float = 0.0
     seed: int = 0  # seed of the initial weights, the order of the data, and dropout
     device: Device = "auto"  # device to train on; "auto": cuda if there is a GPU, otherwise cpu
     dtype: Literal["float32", "tf32", "bf16"] = "float32"  # precision of matrix products; weights and updates stay in float32
@@ -101,6 +104,7 @@ class TrainingConfig:
             _expect(name, getattr(self, name), 0 <= getattr(self, name) < 1, f"0 ≤ {name} < 1")
         _expect("muon_iterations", self.muon_iterations, 1 <= self.muon_iterations < 100, "1 to 99")  # torch's limit
         self._check_validation()
+        self._check_windows()
         _expect("decay_share", self.decay_share, 0 < self.decay_share <= 1, "0 < decay_share ≤ 1")
         _expect("muon_rate_ratio", self.muon_rate_ratio, self.muon_rate_ratio > 0, "more than 0")
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
@@ -135,6 +139,16 @@ class TrainingConfig:
         if kind.needs_validation and not self.evaluate_every:
             raise ConfigError(
                 f'training.optimizer = "{kind.kind}" depends on the validation loss during training. Set training.evaluate_every.'
+            )
+
+    def _check_windows(self) -> None:
+        given = self.context_deviation
+        _expect("context_deviation", given, 0 <= given < self.context, "0 or more, and less than training.context")
+        if given and not self.carry:
+            raise ConfigError(f"training.context_deviation is {given}, which needs training.carry. Set it to true.")
+        if given and self.compile:
+            raise ConfigError(
+                f"training.context_deviation is {given}, but training.compile needs windows of one length. Remove one of them."
             )
 
     def _check_idea(self, name: str, ideas: Ideas[Any]) -> None:

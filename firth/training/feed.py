@@ -84,6 +84,7 @@ class DeviceBatch:
     tokens: int  # of the whole batch
     count_BK: Floats  # of this process's rows
     whole_K: Floats  # the sum over all rows of the batch
+    rate_factor: float = 1.0  # by which the learning rate of this update is multiplied
 
     @property
     def rows(self) -> int:
@@ -133,7 +134,8 @@ class Feed:
         count_BK = counts.reshape(len(counts), -1)
         rows, own_BK = _own_rows(count_BK)
         moved = {name: self._moved(array[rows]) for name, array in _arrays(batch).items()}
-        return DeviceBatch(moved, batch.fresh, batch.tokens, own_BK, count_BK.sum(0))
+        factor = getattr(batch, "rate_factor", 1.0)  # only batches of varying length have one
+        return DeviceBatch(moved, batch.fresh, batch.tokens, own_BK, count_BK.sum(0), factor)
 
     def _moved(self, array: np.ndarray[Any, Any]) -> Tensor:
         """From pinned memory, a copy to a GPU overlaps with the work queued there; from pageable memory it would wait for it."""

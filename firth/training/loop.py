@@ -150,7 +150,7 @@ def fit(training: Training, loss: Loss, config: TrainingConfig) -> Iterator[Step
 def _update(training: Training, compute: ReplicaStep, config: TrainingConfig) -> Step:
     began = time.perf_counter()
     batch = training.batches.next()
-    rate = rate_at(config, training.step)
+    rate = rate_at(config, training.step) * batch.rate_factor
     for group in training.optimizer.param_groups:
         group["lr"] = rate * group.get("rate_factor", 1.0)
     if ranks().world > 1:

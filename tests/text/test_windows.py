@@ -162,3 +162,51 @@ def test_one_token_cannot_be_evaluated() -> None:
     for evaluate in (sweep, sweep_streams):
         with pytest.raises(DataError, match="at least 2"):
             list(evaluate(np.zeros(1, np.uint16), 2, 4))
+
+
+def varied(seed: int = 0) -> Streams:
+    return Streams(np.arange(50_000), batch=4, context=70, seed=seed, deviation=5.0)
+
+
+def test_windows_of_varying_length_follow_each_other_without_a_gap_until_the_next_epoch() -> None:
+    streams, before = varied(), None
+    fresh = 0
+    for _ in range(600):
+        batch = streams.next()
+        fresh += batch.fresh
+        assert batch.rate_factor == batch.input_BT.shape[1] / 70
+        if not batch.fresh:
+            assert before is not None
+            assert (batch.input_BT[:, 0] == before.target_BT[:, -1]).all()
+        before = batch
+    assert fresh == 4  # 50,000 / 4 / about 68 tokens are 183 windows
+
+
+def test_their_lengths_have_the_distribution_of_the_paper() -> None:
+    """Merity et al. 2018, §4.1: N(70, 5) with probability 0.95, otherwise N(35, 5)."""
+    streams = varied()
+    lengths = np.array([streams.next().input_BT.shape[1] for _ in range(4000)])
+    usual = lengths[lengths > 52]
+    assert len(usual) / 4000 == pytest.approx(0.95, abs=0.02)
+    assert usual.mean() == pytest.approx(69.2, abs=0.4)  # rounded down, and without the longest
+    assert usual.std() == pytest.approx(4.8, abs=0.3)
+    assert lengths[lengths <= 52].mean() == pytest.approx(34.5, abs=1.5)
+    assert lengths.max() == 80
+
+
+def test_any_of_them_can_be_sought_and_another_seed_or_epoch_has_others() -> None:
+    streams = varied()
+    whole = [streams.next().input_BT for _ in range(400)]
+    for position in (399, 0, 250, 183, 184, 1):
+        streams.seek(position)
+        np.testing.assert_array_equal(streams.next().input_BT, whole[position])
+    other = varied(seed=1)
+    lengths = [len(batch_BT[0]) for batch_BT in whole]
+    assert [len(other.next().input_BT[0]) for _ in range(20)] != lengths[:20]
+    fresh = next(n for n in range(100, 400) if abs(int(whole[n][0, 0])) < 70)
+    assert lengths[fresh : fresh + 20] != lengths[:20]
+
+
+def test_streams_of_a_short_text_still_have_windows_of_varying_length() -> None:
+    streams = Streams(np.arange(22), batch=2, context=20, seed=0, deviation=3.0)
+    assert {streams.next().input_BT.shape[1] for _ in range(50)} <= set(range(5, 21))

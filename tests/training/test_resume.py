@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 from pathlib import Path
@@ -60,6 +61,26 @@ def test_a_stopped_and_resumed_run_is_the_undisturbed_run_to_the_bit(
     assert_identical(outcome(tmp_path / "parts"), expected)
     assert_no_temporaries(tmp_path / "parts")
     assert [line["step"] for line in expected["log"]] == [3, 4, 6, 8, 9, 12, 14]
+
+
+def test_a_run_with_windows_of_varying_length_is_resumed_to_the_bit_and_its_rate_follows_them(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "steps": 14,
+        "carry": True,
+        "context": 12,
+        "context_deviation": 3.0,
+        "schedule": "constant",
+        "rate": 0.12,
+    }
+    expected = undisturbed(tiny("lstm", **settings), tmp_path / "whole")
+    lengths = [round(100 * line["rate"]) for line in expected["log"]]
+    assert len(set(lengths)) > 4
+    counted = [line["tokens"] for line in expected["log"]]
+    assert [after - before for before, after in itertools.pairwise([0, *counted])] == [2 * length for length in lengths]
+    with pytest.raises(Interrupted):
+        train_recipe(tiny("lstm", **settings), tmp_path / "parts", watcher=stopping_at(9))
+    train_recipe(tiny("lstm", **settings), tmp_path / "parts", resume=True)
+    assert_identical(outcome(tmp_path / "parts"), expected)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -19,7 +19,9 @@ from firth.text.tokenizers.special_tokens import Ids
 
 Made = TypeVar("Made")
 Transform = Callable[[NDArray[np.int64], NDArray[np.uint64]], Made]  # of the tokens of windows and the windows' numbers
-_ORDER, _OFFSET = 0, 1  # the purposes of an epoch's keys
+_ORDER, _OFFSET, _LENGTHS = 0, 1, 2  # the purposes of an epoch's keys
+_SHORTEST = 5  # tokens of a window whose length varies
+_HALVED = 0.05  # share of these windows that have half the usual length
 _BEGUN = 8  # one window in this many begins with <start>
 _AHEAD = 2048  # windows whose positions are computed at once; per batch this would cost more than reading the tokens
 
@@ -29,6 +31,7 @@ class TokenBatch:
     input_BT: NDArray[np.int64]
     target_BT: NDArray[np.int64]
     fresh: bool  # reset a carried state before this batch
+    rate_factor: float = 1.0  # of this update: a short window has fewer terms in its mean loss, but as large a gradient
 
     @property
     def tokens(self) -> int:
@@ -105,28 +108,61 @@ class Streams(Seekable):
     Every epoch begins fresh, at a small random offset, and drops the tokens that do not fill a window of every stream. If the
     text is too short for that many streams of one window, the streams overlap. The first token of a fresh stream is `start`, if
     there is one.
+
+    With a `deviation`, the lengths of windows are drawn, so that they end at other tokens in each epoch (Merity et al. 2018,
+    §4.1): from a normal distribution around `context`, or for one in twenty around half of it, and at most two deviations above.
     """
 
-    def __init__(self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None) -> None:
+    def __init__(
+        self, ids: Ids, batch: int, context: int, seed: int, start: int | None = None, *, deviation: float = 0.0
+    ) -> None:
         _check(ids, context)
+        self._deviation = deviation
+        self._known: tuple[int, int, NDArray[np.int64]] | None = None  # an epoch, its first position, and where windows begin
         self._start = start
         self._ids, self._context, self._seed = np.asarray(ids), context, seed
         predicted = len(ids) - 1
         self.per_epoch = max(1, predicted // (batch * context))
-        length = self.per_epoch * context
+        self._length = length = self.per_epoch * context
         apart = min(length, (predicted - length) // max(1, batch - 1))
         self._origins = np.arange(batch) * apart
         self._slack = min(context - 1, predicted - length - int(self._origins[-1]))
 
     def next(self) -> TokenBatch:
-        epoch, window = divmod(self.position, self.per_epoch)
-        key = keys(self._seed, np.array([epoch], np.uint64), _OFFSET)
-        offset = int(key[0] % np.uint64(self._slack + 1))
+        epoch, first, begins = self._epoch()
+        window = self.position - first
+        offset = self._key(epoch, _OFFSET) % (self._slack + 1)
         self.position += 1
-        batch = _batch(self._ids, self._origins + (offset + window * self._context), self._context, fresh=window == 0)
+        begin, length = int(begins[window]), int(begins[window + 1] - begins[window])
+        batch = _batch(self._ids, self._origins + (offset + begin), length, fresh=window == 0, usual=self._context)
         if self._start is not None and batch.fresh:
             batch.input_BT[:, 0] = self._start
         return batch
+
+    def _key(self, epoch: int, purpose: int) -> int:
+        return int(keys(self._seed, np.array([epoch], np.uint64), purpose)[0])
+
+    def _epoch(self) -> tuple[int, int, NDArray[np.int64]]:
+        """The epoch of this position, the position of its first window, and where its windows begin, and the last ends."""
+        if not self._deviation:
+            epoch = self.position // self.per_epoch
+            return epoch, epoch * self.per_epoch, np.arange(self.per_epoch + 1) * self._context
+        known = self._known if self._known is not None and self._known[1] <= self.position else (0, 0, self._drawn(0))
+        while self.position >= known[1] + len(known[2]) - 1:
+            epoch = known[0] + 1
+            known = epoch, known[1] + len(known[2]) - 1, self._drawn(epoch)
+        self._known = known
+        return known
+
+    def _drawn(self, epoch: int) -> NDArray[np.int64]:
+        """Where the windows of an epoch begin, if their lengths vary, and where the last of them ends."""
+        random, shortest = np.random.default_rng(self._key(epoch, _LENGTHS)), min(_SHORTEST, self._context)
+        count = self._length // shortest
+        mean = np.where(random.random(count) < _HALVED, self._context / 2, self._context)
+        drawn = random.normal(mean, self._deviation)
+        length = drawn.clip(shortest, min(self._length, self._context + 2 * self._deviation)).astype(np.int64)
+        ends = length.cumsum()
+        return np.concatenate([[0], ends[ends <= self._length]])
 
 
 def sweep(ids: Ids, batch: int, context: int) -> Iterator[TokenBatch]:
@@ -173,9 +209,10 @@ def _along(ids: Ids, origins: NDArray[np.int64], length: int, context: int) -> I
         yield _batch(ids, origins + at, min(context, length - at), fresh=at == 0)
 
 
-def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool) -> TokenBatch:
+def _batch(ids: Ids, starts: NDArray[np.int64], context: int, *, fresh: bool, usual: int | None = None) -> TokenBatch:
     rows_BT = ids[starts[:, None] + np.arange(context + 1)]
-    return TokenBatch(rows_BT[:, :-1].astype(np.int64, order="C"), rows_BT[:, 1:].astype(np.int64, order="C"), fresh)
+    input_BT, target_BT = (part_BT.astype(np.int64, order="C") for part_BT in (rows_BT[:, :-1], rows_BT[:, 1:]))
+    return TokenBatch(input_BT, target_BT, fresh, context / (usual or context))
 
 
 def _check(ids: Ids, context: int) -> None:
