@@ -15,7 +15,10 @@ from torch import Tensor, nn
 class Average(ABC):
     """What is validated and saved in place of the weights that are trained; a checkpoint holds `weights` and `facts`."""
 
-    weights: dict[str, Tensor]  # by name; a weight that is not here is used as it is trained
+    @property
+    @abstractmethod
+    def weights(self) -> Mapping[str, Tensor]:
+        """By name; a weight that is not here is used as it is trained."""
 
     @abstractmethod
     def update(self, step: int) -> None:
@@ -28,64 +31,78 @@ class Average(ABC):
         """The state besides `weights`, as JSON."""
         return {}
 
+    @abstractmethod
     def load(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Continue from what a checkpoint holds."""
-        for name, weight in self.weights.items():
-            weight.copy_(weights[name])
 
     @contextlib.contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
         """Within this context the model holds the averaged weights."""
-        self._swap(model)
+        averaged = self.weights
+        replaced = {name: weight for name, weight in trained(model).items() if name in averaged}
+        own = {name: weight.data for name, weight in replaced.items()}
+        for name, weight in replaced.items():
+            weight.data = averaged[name]
         try:
             yield
         finally:
-            self._swap(model)
-
-    def _swap(self, model: nn.Module) -> None:
-        for name, weight in trained(model).items():
-            if name in self.weights:
-                weight.data, self.weights[name] = self.weights[name], weight.data
+            for name, weight in replaced.items():
+                weight.data = own[name]
 
 
-class WeightAverage(Average):
+class StoredAverage(Average):
+    """An average that is updated after each step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._trained = trained(model)
+        self._weights: dict[str, Tensor] = {}
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        return self._weights
+
+    def load(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        for name, weight in self._weights.items():
+            weight.copy_(weights[name])
+
+
+class WeightAverage(StoredAverage):
     """a ← a + (1 − β_t) (w − a),   β_t = min(β, (1 + t) / (10 + t))
 
     Early on, (1 + t) / (10 + t) is the smaller term, so that the initial weights are soon forgotten."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__(model)
         self.decay = decay
-        self._trained = trained(model)
-        self.weights = _copies(self._trained)
+        self._weights = _copies(self._trained)
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        _move(self.weights, self._trained, 1.0 - min(self.decay, (1 + step) / (10 + step)))
+        _move(self._weights, self._trained, 1.0 - min(self.decay, (1 + step) / (10 + step)))
 
 
-class TriggeredAverage(Average):
+class TriggeredAverage(StoredAverage):
     """a = (w_T + … + w_t) / (t − T + 1) from step T on, at which the validation loss was above the lowest of all validations but
     the last n: it has stopped improving, and w moves around a minimum (Merity et al. 2018, algorithm 1)."""
 
     def __init__(self, model: nn.Module, interval: int) -> None:
+        super().__init__(model)
         self.interval = interval
         self.losses: list[float] = []  # of the validations before the trigger
         self.count = 0  # weights that were averaged; 0: not yet
-        self._trained = trained(model)
-        self.weights = {}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         if self.count:
             self.count += 1
-            _move(self.weights, self._trained, 1 / self.count)
+            _move(self._weights, self._trained, 1 / self.count)
 
     def validated(self, loss: float) -> None:
         if self.count:
             return
         before = self.losses[: len(self.losses) - self.interval]
         if len(self.losses) > self.interval and loss > min(before):
-            self.weights, self.count = _copies(self._trained), 1
+            self._weights, self.count = _copies(self._trained), 1
         self.losses.append(loss)
 
     def facts(self) -> dict[str, Any]:
@@ -93,7 +110,7 @@ class TriggeredAverage(Average):
 
     def load(self, weights: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         self.losses, self.count = [float(loss) for loss in facts["losses"]], int(facts["count"])
-        self.weights = _copies(self._trained) if self.count else {}
+        self._weights = _copies(self._trained) if self.count else {}
         super().load(weights, facts)
 
 

@@ -52,9 +52,11 @@ class TrainingConfig:
     reduce: Literal["float32", "bf16"] = "float32"  # precision in which processes exchange gradients
     timeout: float = 600.0  # seconds that a process waits for the others in a step before it gives up
 
-    optimizer: OptimizerKind = "adamw"  # optimiser: AdamW, stochastic gradient descent, the same with averaged weights, or Muon
+    # optimiser: AdamW, stochastic gradient descent, the same with averaged weights, Muon, or AdamW with averaged weights
+    optimizer: OptimizerKind = "adamw"
     rate: float = 1e-3  # learning rate, at its highest
-    # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"` and `"muon"`
+    # decay rates of the mean gradient and of the mean squared gradient; only for `optimizer = "adamw"`, `"muon"` and
+    # `"schedule-free"`
     betas: tuple[float, ...] = (0.9, 0.95)
     momentum: float = 0.0  # momentum of stochastic gradient descent; only for `optimizer = "sgd"`
     # averaging starts when a validation loss is above the lowest of all before the last so many; only for `optimizer = "nt-asgd"`
@@ -110,6 +112,7 @@ class TrainingConfig:
         _expect("betas", self.betas, len(self.betas) == 2 and all(0 <= b < 1 for b in self.betas), "two numbers in [0, 1)")
         self._check_idea("optimizer", OPTIMIZERS)
         self._check_idea("schedule", SCHEDULES)
+        self._check_constant_rate()
         _expect("lora_alpha", self.lora_alpha, self.lora_alpha is None or self.lora_alpha > 0, "more than 0")
         _expect("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "0 ≤ lora_dropout < 1")
         _expect("lora_targets", list(self.lora_targets), len(self.lora_targets) > 0, "at least one projection")
@@ -140,6 +143,17 @@ class TrainingConfig:
             raise ConfigError(
                 f'training.optimizer = "{kind.kind}" depends on the validation loss during training. Set training.evaluate_every.'
             )
+
+    def _check_constant_rate(self) -> None:
+        kind = OPTIMIZERS[self.optimizer]
+        if not kind.needs_constant_rate:
+            return
+        if SCHEDULES[self.schedule].decays:
+            raise ConfigError(
+                f'training.schedule is "{self.schedule}", but training.optimizer = "{kind.kind}" replaces a decaying rate by an '
+                'average. Set training.schedule to "constant"; training.warmup still applies.'
+            )
+        _expect("betas", self.betas, self.betas[0] > 0, f'a first number above 0 for optimizer = "{kind.kind}"')
 
     def _check_windows(self) -> None:
         given = self.context_deviation

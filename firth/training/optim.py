@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import torch
@@ -13,6 +12,8 @@ from torch import nn
 from firth.ideas import Idea, Ideas
 from firth.models.roles import Role, roles_of
 from firth.training.average import Average, TriggeredAverage, WeightAverage
+from firth.training.combined_optimizer import CombinedOptimizer
+from firth.training.schedule_free import ScheduleFreeAverage, ScheduleFreeSteps
 
 MuonAdjust = Literal["match_rms_adamw", "original"]
 
@@ -57,6 +58,7 @@ class Optimizer(Idea, ABC):
     tells_apart: ClassVar[tuple[Role, ...]] = ()  # roles whose weights are in groups of their own (firth/models/roles.py)
     averages: ClassVar[bool] = False  # whether it has an `average` of its own, so that training.average does not apply
     needs_validation: ClassVar[bool] = False  # whether it depends on the validation loss
+    needs_constant_rate: ClassVar[bool] = False  # whether a schedule that decays contradicts it
 
     @staticmethod
     @abstractmethod
@@ -140,32 +142,29 @@ def _muon(groups: Groups, config: OptimizerSettings) -> torch.optim.Optimizer:
     )
 
 
-class CombinedOptimizer(torch.optim.Optimizer):
-    """Several optimisers, each with groups of its own, as one: they share its groups and its state."""
+class ScheduleFreeAdamW(Optimizer):
+    kind = "schedule-free"
+    label = "schedule-free AdamW"
+    about = "AdamW with a mean of the weights in place of a decaying rate (Defazio et al. 2024); for a constant schedule."
+    latex = (
+        r"y = (1 - \beta_1) z + \beta_1 x, \quad z \leftarrow z - \eta \left( \frac{g(y)}{\sqrt{\hat v} + \epsilon} + \lambda y "
+        r"\right), \quad x \leftarrow x + \frac{\eta^2}{\sum \eta^2} (z - x)"
+    )
+    uses = ("betas",)
+    averages = True
+    needs_constant_rate = True
 
-    def __init__(self, *parts: torch.optim.Optimizer) -> None:
-        super().__init__([group for part in parts for group in part.param_groups], {})
-        self._parts = parts
-        self._share()
+    @staticmethod
+    def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
+        return ScheduleFreeSteps(groups, lr=config.rate, betas=(config.betas[0], config.betas[1]))
 
-    def _share(self) -> None:
-        groups = iter(self.param_groups)
-        for part in self._parts:
-            part.param_groups, part.state = list(islice(groups, len(part.param_groups))), self.state
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        loss = None if closure is None else torch.enable_grad()(closure)()
-        for part in self._parts:
-            part.step()
-        return loss
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._share()
+    @staticmethod
+    def average(model: nn.Module, optimizer: torch.optim.Optimizer, config: OptimizerSettings) -> Average:
+        assert isinstance(optimizer, ScheduleFreeSteps)
+        return ScheduleFreeAverage(model, optimizer)
 
 
-OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD, TriggeredASGD, Muon))
+OPTIMIZERS: Ideas[type[Optimizer]] = Ideas("optimiser", Optimizer, (AdamW, SGD, TriggeredASGD, Muon, ScheduleFreeAdamW))
 OptimizerKind = Annotated[str, OPTIMIZERS]
 
 

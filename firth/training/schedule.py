@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from firth.ideas import Idea, Ideas
 
@@ -30,6 +30,8 @@ class ScheduleSettings(Protocol):
 class Schedule(Idea, ABC):
     """The learning rate after the warm-up. `uses` names the settings of [training] that only some schedules have."""
 
+    decays: ClassVar[bool] = True  # whether the rate is lower at the end
+
     @staticmethod
     @abstractmethod
     def rate(config: ScheduleSettings, step: int, progress: float) -> float:
@@ -40,6 +42,7 @@ class Constant(Schedule):
     kind = "constant"
     about = "The same rate throughout."
     latex = r"\eta"
+    decays = False
 
     @staticmethod
     def rate(config: ScheduleSettings, step: int, progress: float) -> float:

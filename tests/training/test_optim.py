@@ -159,7 +159,8 @@ def test_an_untied_output_layer_and_position_tables_are_not_hidden() -> None:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.kinds)
 def test_every_weight_of_a_model_is_updated_once(kind: str, optimizer: str) -> None:
     model = _training(kind).model
-    groups = optimizer_for(model, TrainingConfig(optimizer=optimizer, weight_decay=0.1, evaluate_every=1)).param_groups
+    config = TrainingConfig(optimizer=optimizer, schedule="constant", weight_decay=0.1, evaluate_every=1)
+    groups = optimizer_for(model, config).param_groups
     ids = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(ids) == sorted(id(parameter) for parameter in model.parameters())
     for group in groups:

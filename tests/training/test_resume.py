@@ -18,6 +18,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
     "sgd": {"optimizer": "sgd", "rate": 0.3, "momentum": 0.9},
     "muon": {"optimizer": "muon", "weight_decay": 0.1},
+    "schedule-free": {"optimizer": "schedule-free", "schedule": "constant", "weight_decay": 0.1},
 }
 QUICK = {
     ("rnn", False, "sgd"),
@@ -25,6 +26,7 @@ QUICK = {
     ("gru", True, "sgd"),
     ("transformer", False, "adamw"),
     ("transformer", False, "muon"),
+    ("lstm", True, "schedule-free"),
 }
 CASES = [
     pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)

@@ -42,6 +42,7 @@ BLOCK: Table = {"kind": "transformer", "width": 16, "depth": 2, "heads": 2}
 OTHERS: dict[str, Table] = {
     "muon": {"optimizer": "muon"},
     "nt-asgd": {"optimizer": "nt-asgd", "rate": 30.0, "evaluate_every": 1, "nonmonotone_interval": 0, "average": 0.0},
+    "schedule-free": {"optimizer": "schedule-free", "evaluate_every": 1, "average": 0.0},
 }
 
 
