@@ -28,7 +28,9 @@ from firth.api.recipe import Expected, Recipe
 from firth.config import choices, sub_tables
 from firth.decoding.config import FILTERS, DecodingConfig
 from firth.experiments.results import place
-from firth.experiments.studies.study import Arm, Budget, Claim, Drawing, Measure, Scale, Study
+from firth.experiments.studies.recorded import RecordedStudy, recorded
+from firth.experiments.studies.study import Arm, Budget, Claim, Drawing, Measure, Scale, Study, find_study, shipped_studies
+from firth.figures.figure import Table
 from firth.ideas import Ideas
 from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.score import SCORES
@@ -59,6 +61,7 @@ STUDIES = PAGE.with_name("studies.md")
 EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
+BEGIN_RESULTS, END_RESULTS = "<!-- results: written by docs/make_settings.py -->", "<!-- /results -->"
 BEGIN_KINDS, END_KINDS = "<!-- kinds: written by docs/make_settings.py -->", "<!-- /kinds -->"
 IDEAS: dict[str, Ideas[Any]] = {
     "Attention scores": SCORES,
@@ -501,11 +504,35 @@ def scores_table() -> str:
     return f"\n{kinds_table(SCORES)}\n\n"
 
 
+def study_results() -> str:
+    """What the shipped studies gave at full scale, with the claims that did not hold."""
+    return "\n" + "\n\n".join(part for name in shipped_studies() for part in _study_result(name, recorded(name))) + "\n\n"
+
+
+def _study_result(name: str, full: RecordedStudy | None) -> list[str]:
+    study = find_study(name)[2]
+    lead = f"{study.summary} ({study.source})."
+    if full is None:
+        return [f"### {name}", _wrapped(f"{lead} Not run at full scale yet.")]
+    made = f"{full.facts['seeds']} seeds, mean ± standard deviation; {full.made}."
+    return [
+        f"### {name}",
+        _wrapped(" ".join((lead, *study.notes, made))),
+        _markdown_of(full.table()),
+        _markdown_of(full.claims()),
+    ]
+
+
+def _markdown_of(table: Table) -> str:
+    return _markdown(tuple(table.headings), map(tuple, table.rows))
+
+
 if __name__ == "__main__":
     place(PAGE, kinds_page(), BEGIN_KINDS, END_KINDS)
     place(ATTENTION, scores_table(), BEGIN_KINDS, END_KINDS)
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
     place(STUDIES, studies_page(), BEGIN, END)
+    place(STUDIES, study_results(), BEGIN_RESULTS, END_RESULTS)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
     OWN_IDEAS.write_text(with_examples(OWN_IDEAS.read_text(encoding="utf-8")), encoding="utf-8")
     KEYWORDS.write_text(keywords(), encoding="utf-8")

@@ -52,6 +52,7 @@ def test_the_page_is_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
 def test_the_tables_of_a_study_are_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
     copy = Path(shutil.copy(maker.STUDIES, tmp_path))
     place(copy, maker.studies_page(), maker.BEGIN, maker.END)
+    place(copy, maker.study_results(), maker.BEGIN_RESULTS, maker.END_RESULTS)
     assert copy.read_text(encoding="utf-8") == maker.STUDIES.read_text(encoding="utf-8"), "run python docs/make_settings.py"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,10 @@ from firth.cli.app import Json, print_json, verb
 from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
 from firth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from firth.experiments.studies.recorded import RecordedStudy
+    from firth.experiments.studies.study import Study
 
 
 @verb()
@@ -54,16 +58,23 @@ def reproduce(
 
 
 def _list(study: str | None, listed: bool, as_json: bool) -> None:
+    from firth.experiments.studies.recorded import recorded
     from firth.experiments.studies.study import find_study, shipped_studies
 
     if study is not None:
         raise ConfigError(f'--list takes no study; given "{study}"')
     if not listed:
         raise ConfigError("give a study, or --list to see those that ship with firth")
-    studies = {name: find_study(name)[2] for name in shipped_studies()}
+    studies = {name: (find_study(name)[2], recorded(name)) for name in shipped_studies()}
     if as_json:
-        print_json([{"study": name, "summary": one.summary, "source": one.source} for name, one in studies.items()])
+        print_json([_listed(name, *of) for name, of in studies.items()])
         return
-    for name, one in studies.items():
-        scales = "; ".join(f"{scale}: {size.about}" for scale, size in one.scale.items() if size.about)
-        print(f"{name:<18}{one.summary}{f' ({one.source})' if one.source else ''}\n{'':<18}{scales}")
+    for name, (one, full) in studies.items():
+        lines = [f"{one.summary}{f' ({one.source})' if one.source else ''}"]
+        lines += ["; ".join(f"{scale}: {size.about}" for scale, size in one.scale.items() if size.about)]
+        lines += ["not run at full scale yet" if full is None else full.in_short()]
+        print("\n".join(f"{name if n == 0 else '':<18}{line}" for n, line in enumerate(lines)))
+
+
+def _listed(name: str, study: Study, full: RecordedStudy | None) -> dict[str, Any]:
+    return {"study": name, "summary": study.summary, "source": study.source, "recorded": None if full is None else full.facts}

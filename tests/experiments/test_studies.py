@@ -24,6 +24,7 @@ import firth
 from firth.errors import ConfigError, RunError
 from firth.experiments.studies import trial
 from firth.experiments.studies.plan import StudyPlan, plan
+from firth.experiments.studies.recorded import RecordedStudy
 from firth.experiments.studies.report import StudyReport
 from firth.experiments.studies.reproduce import reproduce
 from firth.experiments.studies.study import Study, find_study, shipped_studies
@@ -125,16 +126,24 @@ def test_a_report_has_what_single_runs_give(own: Path, tmp_path: Path) -> None:
         training = {"steps": 12, "log_every": 4, "seed": seed}
         run = firth.train(recipe_table(), tmp_path / f"alone{seed}", training=training, progress=False)
         expected.append(run.evaluate(progress=False)["loss"])
-    cell = result.cell("gru", "loss")
-    assert cell.values == tuple(expected)
-    assert cell.deviation == pytest.approx(torch.tensor(expected).double().std().item())
-    assert result.cell("gru", "steps").values == (12, 12)
+    assert result.values("gru", "loss") == expected
+    assert result.cell("gru", "loss").deviation == pytest.approx(torch.tensor(expected).double().std().item())
+    assert result.values("gru", "steps") == [12, 12]
     assert [one.held for one in result.verdicts()] == [True, False]
     assert not result.all_held
     told = result.text()
     for part in ("NOT HELD", "held, margin", "(published 1.5)", "nobody 2026", "gru: with gates"):
         assert part in told
-    assert json.loads(json.dumps(result.facts()))["claims"][1]["held"] is False
+    kept = json.loads(json.dumps(result.facts()))
+    assert kept["claims"][1]["held"] is False
+    recorded = RecordedStudy("faster", result.study, kept)
+    assert recorded.table() == result.table()
+    assert recorded.verdicts() == result.verdicts()
+    assert f"torch {torch.__version__}" in recorded.made
+    beside = dataclasses.replace(result, recorded=recorded).text()
+    assert beside.count("at full scale: NOT HELD") == 1
+    assert recorded.made in beside
+    assert "at full scale" not in dataclasses.replace(result, recorded=recorded, scale="full").text()
     rows = list(csv.DictReader(io.StringIO(result.csv())))
     assert [float(row["value"]) for row in rows if (row["arm"], row["measure"]) == ("gru", "loss")] == expected
     assert r"\toprule" in result.latex()
@@ -149,12 +158,12 @@ def test_a_finished_run_is_read_and_another_study_is_refused(
     own: Path, tmp_path: Path, firth: Firth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    first = report(own, out, "one").cell("gru", "loss")
+    first = report(own, out, "one").values("gru", "loss")
     monkeypatch.setattr(trial, "train_into", None)  # whoever trains now fails
     answer = firth("reproduce", own, "--scale", "one", "--out", out, "--json")
     assert answer.code == 0, answer.err
     facts = json.loads(answer.out)
-    assert facts["arms"]["gru"]["loss"]["values"] == list(first.values)
+    assert facts["arms"]["gru"]["loss"]["values"] == first
     assert facts["claims"][0]["held"] is None  # the other arm is not in this scale
     assert (out / "faster.html").is_file()
     other = TABLE | {"settings": {"training": {"steps": 12, "log_every": 4, "rate": 0.02}}}

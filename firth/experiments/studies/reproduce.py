@@ -6,6 +6,7 @@ from pathlib import Path
 
 from firth.errors import ConfigError
 from firth.experiments.studies.plan import expect_same, plan
+from firth.experiments.studies.recorded import recorded
 from firth.experiments.studies.report import StudyReport
 from firth.experiments.studies.runner import run_all
 from firth.experiments.studies.study import find_study
@@ -43,4 +44,4 @@ def reproduce(
     known = {job.folder: one.asked for job in planned.jobs if (one := read_result(job.folder)) is not None}
     expect_same(planned.jobs, known)
     results = run_all(planned.jobs, jobs, watch)
-    return StudyReport(name, chosen, scale, planned, results)
+    return StudyReport(name, chosen, scale, planned, results, recorded(str(study)))
