@@ -234,6 +234,26 @@ def test_conditions_columns_and_order_know_figures_and_settings(shelf: Path) -> 
             runs(shelf, progress=False, **wrong)
 
 
+def test_the_cost_of_a_loss_is_a_figure_of_columns_conditions_and_order(shelf: Path) -> None:
+    lines = [line for line in log.read(shelf / "two" / "gru" / "log.jsonl") if "valid" in line]
+    loss = lines[1]["valid"]["loss"]
+    steps, seconds = f"steps_to({loss!r})", f"seconds_to({loss!r})"
+    found = runs(shelf, columns=("run", steps, seconds, "steps_to(0.01)"), sort=steps, progress=False)
+    (gru,) = (record for record in found if record.name.endswith("gru"))
+    assert (gru.value(steps), gru.value(seconds)) == (lines[1]["step"], lines[1]["seconds"])
+    assert gru.value("steps_to(0.01)") is None
+    cells = {Path(row[0]).name: row[1:] for row in found.table().rows}
+    assert found.table().headings[1] == f"steps to {loss:g}"
+    assert (cells["gru"][0], cells["gru"][2]) == ("4", "not reached")
+    assert cells["stopped"] == ["", "", ""]  # never validated
+    assert {one["run"]: one[steps] for one in found.facts()["runs"]}[gru.name] == 4
+    assert "gru" in names(runs(shelf, where=f"{steps} <= 4 and kind == 'gru'", progress=False))
+    assert names(runs(shelf, where=f"{steps} < 4 and kind == 'gru'", progress=False)) == []
+    for wrong in ("steps_to", "steps_to('x')", "steps_to(loss=1)"):
+        with pytest.raises(ConfigError, match="needs a validation loss, such as steps_to"):
+            runs(shelf, where=f"{wrong} < 1", progress=False)
+
+
 def test_the_verb_prints_a_table_json_and_csv(firth: Firth, shelf: Path) -> None:
     head, *rows = firth("runs", shelf / "two", "--sort", "loss", "--columns", "run,loss,model.kind").out.splitlines()
     assert head.split() == ["run", "loss", "model.kind"]

@@ -28,9 +28,11 @@ from firth.experiments.studies.recorded import RecordedStudy
 from firth.experiments.studies.report import StudyReport
 from firth.experiments.studies.reproduce import reproduce
 from firth.experiments.studies.study import Study, find_study, shipped_studies
+from firth.experiments.studies.tables import MeasuredCell
 from firth.models.counting import count
 from firth.models.uninitialised import Uninitialised
 from firth.progress import silent
+from firth.training import log
 
 TABLE: dict[str, Any] = {
     "summary": "A GRU learns faster than an RNN",
@@ -277,3 +279,59 @@ def test_a_study_that_is_killed_and_run_again_gives_the_same_table(tmp_path: Pat
 def test_the_number_of_jobs_changes_nothing(own: Path, tmp_path: Path) -> None:
     one, three = (reproduce(own, out=tmp_path / str(jobs), jobs=jobs, progress=False) for jobs in (1, 3))
     assert one.facts() == three.facts()
+
+
+def cost_table(*metrics: str, **training: Any) -> dict[str, Any]:
+    """A study of one arm that measures these."""
+    few = {"steps": 12, "log_every": 4, "evaluate_every": 3} | training
+    measures = {f"m{n}": {"metric": metric} for n, metric in enumerate(metrics)}
+    table = {key: value for key, value in TABLE.items() if key not in ("budget", "claim")}
+    return table | {"measure": measures, "settings": {"training": few}, "arm": {"gru": {"recipe": "own.toml"}}}
+
+
+def test_the_cost_of_a_loss_is_that_of_the_first_validation_at_or_below_it(tmp_path: Path) -> None:
+    file = written(tmp_path, cost_table("loss"))
+    _, runs = planned(file, tmp_path / "out")
+    folder = runs.jobs[0].folder
+    trial.run_job(runs.jobs[0])
+    second = [line for line in log.read(folder / "log.jsonl") if "valid" in line][1]
+    value = repr(second["valid"]["loss"])
+    (folder / trial.RESULT).unlink()  # measured again, not trained again
+    costs = [f"{name}({value})" for name in ("seconds_to", "steps_to", "tokens_to")]
+    _, again = planned(written(tmp_path, cost_table(*costs)), tmp_path / "out")
+    found = trial.run_job(again.jobs[0]).measures
+    assert list(found.values()) == [second["seconds"], second["step"], second["tokens"]]
+
+
+def test_a_loss_that_is_never_reached_is_said_and_is_no_number(tmp_path: Path) -> None:
+    table = cost_table("seconds_to(0.01)", "steps_to(99)")
+    table["claim"] = [{"says": "At once.", "check": "m0(gru) <= 1"}]
+    result = report(written(tmp_path, table), tmp_path / "out")
+    assert result.values("gru", "m0") == [None, None]
+    assert result.cell("gru", "m0").text() == "not reached"
+    assert result.values("gru", "m1") == [3, 3]
+    assert [one.held for one in result.verdicts()] == [None]
+    assert MeasuredCell.over([4.0, None], None, result.study.measure["m0"]).text() == "4.000, 1 of 2 not reached"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (cost_table("seconds_to"), 'the figure "seconds_to" needs a validation loss, such as seconds_to(1.6)'),
+        (cost_table("steps_to(x)"), 'the figure "steps_to(x)" needs a validation loss'),
+        (cost_table("tokens_to(1.6, 2)"), "needs a validation loss"),
+        (cost_table("steps_to(1.6)", evaluate_every=0), 'measure.m0.metric is "steps_to(1.6)", which needs validations during'),
+    ],
+)
+def test_a_cost_that_cannot_be_measured_is_refused(table: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(written(tmp_path, table), tmp_path / "out")
+    assert message in str(error.value)
+
+
+def test_a_cost_without_held_out_data_is_refused(tmp_path: Path) -> None:
+    table = cost_table("steps_to(1.6)", steps=1)
+    table["settings"]["data"] = {"valid": 0.0}
+    _, runs = planned(written(tmp_path, table), tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"no data are held out\. Set data\.valid"):
+        trial.run_job(runs.jobs[0])

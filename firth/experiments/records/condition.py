@@ -13,6 +13,7 @@ from typing import Any
 
 from firth.errors import ConfigError
 from firth.experiments.expressions import ARITHMETIC, parsed
+from firth.experiments.records.cost_to_loss import COSTS
 
 Values = Callable[[str], Any]  # from a name to its value; None if the run has none
 _ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -87,7 +88,7 @@ class RunCondition:
                 return constant
             case ast.Name(id=name) if name in _CONSTANTS:
                 return _CONSTANTS[name]
-            case ast.Name() | ast.Attribute() if name := _dotted(node):
+            case ast.Name() | ast.Attribute() | ast.Call() if name := _dotted(node):
                 value = values(name)
                 return tuple(value) if isinstance(value, list) else value
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
@@ -125,12 +126,14 @@ def _sort(value: Any) -> str:
 
 
 def _dotted(node: ast.expr) -> str:
-    """ "model.width"; "" for what is not a name, with or without dots."""
+    """ "model.width" or "seconds_to(1.6)"; "" for what is not the name of a figure or a setting."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=inner, attr=last) if before := _dotted(inner):
             return f"{before}.{last}"
+        case ast.Call(func=ast.Name(id=name)) if name in COSTS:
+            return ast.unparse(node)
     return ""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from firth.config import names_in
 from firth.errors import ConfigError, FirthError, did_you_mean
 from firth.experiments.records.condition import RunCondition
+from firth.experiments.records.cost_to_loss import COSTS, NOT_REACHED, cost_to_loss
 from firth.experiments.records.find import RunSearch
 from firth.experiments.records.run_record import FIGURES, RunRecord, read_record
 from firth.figures.figure import Table
@@ -39,8 +40,10 @@ class RunList:
         return len(self.records)
 
     def table(self) -> Table:
-        rows = [[_cell(column, record.value(column)) for column in self.columns] for record in self.records]
-        return Table([column.replace("_", " ") for column in self.columns], rows)
+        rows = [
+            [_cell(column, record.value(column), bool(record.validated)) for column in self.columns] for record in self.records
+        ]
+        return Table([_heading(column) for column in self.columns], rows)
 
     def text(self) -> str:
         """The table as `firth runs` prints it; nothing if there is no run."""
@@ -115,8 +118,9 @@ def _expect_known(names: Sequence[str], found: Sequence[RunRecord]) -> None:
         return
     known = figures | _all_settings()
     for name in names:
-        if name not in known:
-            advice = did_you_mean(name, known, listed=False) or f" Figures are {', '.join(sorted(figures))}."
+        if name not in known and cost_to_loss(name) is None:
+            costs = ", ".join(f"{cost}(LOSS)" for cost in COSTS)
+            advice = did_you_mean(name, known, listed=False) or f" Figures are {', '.join(sorted(figures))}, {costs}."
             raise ConfigError(f'"{name}" is neither a figure of these runs nor a setting.{advice}')
 
 
@@ -147,14 +151,20 @@ def _usual_columns(records: Sequence[RunRecord]) -> list[str]:
     return [*chosen, "status"] if unfinished else chosen
 
 
-def _cell(column: str, value: Any) -> str:
+def _heading(column: str) -> str:
+    cost = cost_to_loss(column)
+    return column.replace("_", " ") if cost is None else cost.heading
+
+
+def _cell(column: str, value: Any, validated: bool) -> str:
+    is_cost = cost_to_loss(column) is not None
     if value is None:
-        return ""
+        return NOT_REACHED if is_cost and validated else ""
     if column in ("date", "ended"):
         return str(value)[:16].replace("T", " ")
     if column == "commit":
         return str(value)[:_COMMIT] + ("-dirty" if str(value).endswith("-dirty") else "")
-    if column in FIGURES and isinstance(value, int | float):
+    if (column in FIGURES or is_cost) and isinstance(value, int | float):
         return f"{value:,.0f}" if isinstance(value, int) else f"{value:,.1f}"
     if isinstance(value, float):
         return f"{value:g}" if column.count(".") and not column.startswith(("last.", "train.")) else f"{value:.4f}"

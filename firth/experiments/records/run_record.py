@@ -13,6 +13,7 @@ from typing import Any
 
 from firth.config import Table, read_toml
 from firth.errors import ConfigError
+from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.files import is_file, tensor_shapes
 from firth.training import history, log
 from firth.training.folder import RunFolder
@@ -31,6 +32,7 @@ class RunRecord:
     figures: Mapping[str, Any]  # None: not known
     table: Table  # recipe.toml
     history: Sequence[Mapping[str, Any]] = ()  # how it was trained, see training/history.py
+    validated: Sequence[Mapping[str, Any]] = ()  # the lines of its log that have a validation
 
     @property
     def name(self) -> str:
@@ -49,7 +51,10 @@ class RunRecord:
 
     def value(self, name: str) -> Any:
         """The figure or the setting of this `name`; None if the run has none."""
-        return self.figures[name] if name in self.figures else self.settings.get(name)
+        if name in self.figures:
+            return self.figures[name]
+        cost = cost_to_loss(name)
+        return self.settings.get(name) if cost is None else cost.of(self.validated)
 
 
 def read_record(path: Path) -> RunRecord:
@@ -58,26 +63,27 @@ def read_record(path: Path) -> RunRecord:
     table = read_toml(folder.recipe)
     shapes, metadata = tensor_shapes(folder.model) if is_file(folder.model) else ({}, {})
     records = history.read(folder)
+    lines = log.read(folder.log)
+    validated = [line for line in lines if isinstance(line.get("valid"), Mapping)]
     figures = {
         "run": str(path),
         "kind": _of(table, "model", "kind"),
         "family": _of(table, "model", "family"),
         "task": _of(table, "objective", "kind"),
         "parameters": sum(map(math.prod, shapes.values())) or None,
-        **_measured(log.read(folder.log), metadata.get("step", "")),
+        **_measured(lines, validated, metadata.get("step", "")),
         "of_steps": _of(table, "training", "steps"),
         "select": _of(table, "training", "select"),
         "summary": table.get("summary") or None,
         **_trained(records),
     }
     figures["status"] = _status(table, figures, records)
-    return RunRecord(figures, table, records)
+    return RunRecord(figures, table, records, validated)
 
 
-def _measured(lines: Sequence[Mapping[str, Any]], saved: str) -> dict[str, Any]:
+def _measured(lines: Sequence[Mapping[str, Any]], validated: Sequence[Mapping[str, Any]], saved: str) -> dict[str, Any]:
     """The figures of the log: the validation of the weights that were saved under their own names, such as loss, the newest
     validation as last.loss, and the training loss as train.loss."""
-    validated = [line for line in lines if isinstance(line.get("valid"), Mapping)]
     best = next((line for line in validated if str(line["step"]) == saved), None)
     last = lines[-1] if lines else {}
     fixed = {"steps": last.get("step", 0), "best_step": None if best is None else best["step"], "loss": None}

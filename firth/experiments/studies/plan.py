@@ -16,6 +16,7 @@ from firth.api.recipe import Recipe, compose, find_recipe, read_run_recipe
 from firth.api.training import differences
 from firth.config import settings, to_table
 from firth.errors import ConfigError, RunError, option
+from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.budget import Solved, solved
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, flattened
 from firth.files import is_file
@@ -90,7 +91,14 @@ def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
     settings = dict([*flattened(study.settings), *flattened(size.settings), *flattened(arm.settings)])  # the last one counts
     recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
     table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
-    return compose(table, list(settings.items()))
+    chosen = compose(table, list(settings.items()))
+    for name, measure in study.measure.items():
+        if cost_to_loss(measure.metric) is not None and not chosen.training.evaluate_every:
+            raise ConfigError(
+                f'measure.{name}.metric is "{measure.metric}", which needs validations during training. Set '
+                "training.evaluate_every."
+            )
+    return chosen
 
 
 def _job(name: str, arm: Arm, recipe: Recipe, seed: int, runs: Path, study: Study) -> StudyJob:

@@ -26,8 +26,8 @@ class RecordedStudy(StudyTables):
 
     def cell(self, arm: str, measure: str) -> MeasuredCell:
         found = self.facts["arms"][arm].get(measure) or {"mean": None, "sd": None}
-        published = self.study.arms[arm].published.get(measure)
-        return MeasuredCell(found["mean"], found["sd"], published, self.study.measure[measure].digits)
+        published, of = self.study.arms[arm].published.get(measure), self.study.measure[measure]
+        return MeasuredCell(found["mean"], found["sd"], published, of.digits, missing=of.missing)
 
     def verdicts(self) -> list[ClaimVerdict]:
         return [ClaimVerdict(one["held"], one["margin"], one["error"]) for one in self.facts["claims"]]

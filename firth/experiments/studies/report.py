@@ -46,7 +46,7 @@ class StudyReport(StudyTables):
 
     def cell(self, arm: str, measure: str) -> MeasuredCell:
         published = self.plan.arms[arm].published.get(measure)
-        return MeasuredCell.over(self.values(arm, measure), published, self.study.measure[measure].digits)
+        return MeasuredCell.over(self.values(arm, measure), published, self.study.measure[measure])
 
     def _values(self) -> dict[str, dict[str, Values]]:
         """nan for what was not measured, and for arms that this scale leaves out."""

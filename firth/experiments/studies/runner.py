@@ -49,5 +49,5 @@ def _state(job: StudyJob, result: RunResult | None, submitted: bool) -> RunProgr
 def _values(job: StudyJob, result: RunResult) -> str:
     if result.diverged is not None:
         return "diverged"
-    told = ((name, value, job.measures[name].digits) for name, value in result.measures.items())
-    return "  ".join(f"{name} {'–' if value is None else f'{value:,.{digits}f}'}" for name, value, digits in told)
+    told = ((name, value, job.measures[name]) for name, value in result.measures.items())
+    return "  ".join(f"{name} {of.missing if value is None else f'{value:,.{of.digits}f}'}" for name, value, of in told)

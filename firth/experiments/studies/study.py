@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from firth.config import Table, build, merged, read_toml
 from firth.errors import ConfigError, did_you_mean
+from firth.experiments.records.cost_to_loss import NOT_REACHED, cost_to_loss
 from firth.experiments.studies.claims import expect_readable
 from firth.files import is_file
 from firth.tasks.splits import Split
@@ -48,13 +49,28 @@ class Budget:
 class Measure:
     """A number that every run gives: a metric of `firth evaluate`, or a fact about its training."""
 
-    metric: str  # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"
+    # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"; "seconds_to(1.6)",
+    # "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at most 1.6
+    metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists
     data: str | None = None  # other data to evaluate on: a file
     shortest: int | None = None  # only texts whose source has at least this many tokens
     longest: int | None = None  # only texts whose source has at most this many tokens
     digits: int = 3  # digits after the decimal point in tables
+
+    def __post_init__(self) -> None:
+        cost_to_loss(self.metric)  # refuses what is not complete
+
+    @property
+    def missing(self) -> str:
+        """What a table shows in place of a number that no run has."""
+        return "–" if cost_to_loss(self.metric) is None else NOT_REACHED
+
+    @property
+    def without(self) -> str:
+        """What it says about runs that lack the number."""
+        return "without" if cost_to_loss(self.metric) is None else NOT_REACHED
 
 
 @dataclass(frozen=True, kw_only=True)

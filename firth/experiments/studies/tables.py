@@ -20,10 +20,11 @@ class MeasuredCell:
     deviation: float | None  # with n − 1 in the denominator; None with one seed
     published: float | None = None
     digits: int = 3
-    without: str = ""  # which seeds lack it: "1 of 3"
+    without: str = ""  # which seeds lack it: "1 of 3 without"
+    missing: str = "–"  # shown if no seed has it
 
     @classmethod
-    def over(cls, values: Iterable[float | None], published: float | None, digits: int) -> MeasuredCell:
+    def over(cls, values: Iterable[float | None], published: float | None, measure: Measure) -> MeasuredCell:
         """The cell of these values, one for each seed."""
         given = list(values)
         known = [value for value in given if value is not None]
@@ -31,17 +32,18 @@ class MeasuredCell:
             mean=float(np.mean(known)) if known else None,
             deviation=float(np.std(known, ddof=1)) if len(known) > 1 else None,
             published=published,
-            digits=digits,
-            without=f"{len(given) - len(known)} of {len(given)}" if len(known) < len(given) else "",
+            digits=measure.digits,
+            without=f"{len(given) - len(known)} of {len(given)} {measure.without}" if len(known) < len(given) else "",
+            missing=measure.missing,
         )
 
     def text(self) -> str:
         """ "0.921 ± 0.013 (published 0.958)" """
         if self.mean is None:
-            return "–"
+            return self.missing
         shown = f"{self.mean:,.{self.digits}f}"
         shown += "" if self.deviation is None else f" ± {self.deviation:,.{self.digits}f}"
-        shown += f", {self.without} without" if self.without else ""
+        shown += f", {self.without}" if self.without else ""
         return shown if self.published is None else f"{shown} (published {self.published:g})"
 
 

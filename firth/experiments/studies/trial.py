@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from firth.api import load
 from firth.api.training import train_into
 from firth.errors import ConfigError, Diverged, RunError
 from firth.evaluation.metrics import flat
+from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.budget import training_flops
 from firth.experiments.studies.plan import StudyJob
 from firth.experiments.studies.study import Measure
@@ -73,12 +74,18 @@ def read_result(folder: Path) -> RunResult | None:
 
 def _measured(job: StudyJob) -> RunResult:
     run: Run[Any] = load(job.folder, job.recipe.training.device)
-    facts = facts_of(run)
+    lines = log.read(RunFolder(job.folder).log)
+    facts = facts_of(run, lines)
     evaluated: dict[tuple[str | None, str | None], Mapping[str, Any]] = {}
     values: dict[str, float | None] = {}
     for name, measure in job.measures.items():
         if measure.metric in FACTS:
             values[name] = facts[measure.metric]
+            continue
+        if (cost := cost_to_loss(measure.metric)) is not None:
+            if not any("valid" in line for line in lines):
+                raise ConfigError(f'measure.{name}.metric is "{measure.metric}", but no data are held out. Set data.valid.')
+            values[name] = cost.of(lines)
             continue
         key = (measure.split, measure.data)
         if key not in evaluated:  # the data are read and decoded once, for all measures
@@ -118,10 +125,8 @@ def _number(evaluated: Mapping[str, Any], name: str, measure: Measure) -> float 
     return None if value is None else float(value)
 
 
-def facts_of(run: Run[Any]) -> dict[str, float | None]:
-    """Size and cost of a trained run, from its network and its log."""
-    assert run.path is not None
-    lines = log.read(RunFolder(run.path).log)
+def facts_of(run: Run[Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Size and cost of a trained run, from its network and the lines of its log."""
     last = lines[-1] if lines else {}
     training = run.recipe.training
     counts = count(run.network)
