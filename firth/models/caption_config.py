@@ -57,6 +57,11 @@ class TransformerCaptionConfig(TransformerSettings):
         if self.feedforward.parallel:
             raise ConfigError("model.feedforward.parallel does not apply to a decoder that attends to an image. Remove it.")
         super().__post_init__()
+        if self.parametrization.kind != "standard":
+            raise ConfigError(
+                f'model.parametrization = "{self.parametrization.kind}" has no rule for image encoders; given "{self.family}". '
+                "Remove it."
+            )
 
     def positions(self, tokens: int) -> int:
         return tokens + 1  # <eos>

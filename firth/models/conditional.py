@@ -351,6 +351,10 @@ class TransformerDecoder(ConditionalDecoder):
         self.decoder = Stack(config, config.depth, cross=True)
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
+    @property
+    def readout_norm(self) -> nn.Module | None:
+        return self.decoder.norm if self.output is None else None
+
     def remember(self, encoded: EncodedSource) -> tuple[Source, ...]:
         """Keys and values of the memory for each layer of the decoder."""
         given = encoded.memory_BSm, encoded.length_B

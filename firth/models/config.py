@@ -18,6 +18,7 @@ from firth.layers.position import SCHEMES, AnyPosition, PositionScheme, RotaryCo
 from firth.layers.recurrent import CELLS, CellKind, Reset
 from firth.layers.token_mixer import MIXERS, TokenMixer
 from firth.models.embedding_config import SizedEmbeddingConfig, TransformerEmbeddingConfig
+from firth.models.parametrization import STANDARD, ParametrizationConfig, attention_of, check_parametrization
 
 _LARGEST = 1 << 24  # of the dimensions of a model, so that the bytes of a matrix can be counted in 64 bits
 _MOST = {
@@ -127,6 +128,7 @@ class TransformerSettings(ModelSettings):
     output_bias: bool | None = None
     dropout: float = 0.0  # dropout rate on the embeddings and on the output of each sublayer
     tied: bool = True  # use the embedding as the output layer, too
+    parametrization: ParametrizationConfig = STANDARD  # how initial weights, learning rates and scores depend on the width
 
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth, context=self.context)
@@ -150,6 +152,7 @@ class TransformerSettings(ModelSettings):
         self._check_norms()
         self._check_windows()
         SCHEMES[self.position.kind].check(self)
+        check_parametrization(self)
         family = getattr(self, "family", None)
         if self.position.steady is not None and family != "language":
             raise ConfigError(
@@ -214,8 +217,8 @@ class TransformerSettings(ModelSettings):
 
     def block(self, **more: Any) -> BlockConfig:
         """The settings of a block; `more` has those that differ between layers."""
-        shared = {name: getattr(self, name) for name in ("width", "attention", "feedforward", "norm", "bias", "dropout")}
-        return BlockConfig(**shared, **more)
+        shared = {name: getattr(self, name) for name in ("width", "feedforward", "norm", "bias", "dropout")}
+        return BlockConfig(attention=attention_of(self), **shared, **more)
 
 
 @with_old_names("model")

@@ -12,6 +12,7 @@ from firth.layers.cross_attention import CrossAttention
 from firth.layers.feedforward import FeedForward
 from firth.layers.token_mixer import TokenMixer
 from firth.models.network import Network
+from firth.models.width_rules import rate_factors, started, width_rules
 
 
 @runtime_checkable
@@ -21,9 +22,10 @@ class DrawsItself(Protocol):
     def draw(self, name: str, parameter: Tensor, generator: torch.Generator, embedding_std: float) -> None: ...
 
 
-def initialise(model: Network, generator: torch.Generator) -> None:
-    """Draw every parameter of `model` in place."""
-    embedding_std = model.embedding_std
+def initialise(model: Network, generator: torch.Generator, base: Network | None = None) -> None:
+    """Draw every parameter of `model` in place. With muP, `base` is the same network at the base width, without values; `model`
+    then also learns the rates of its weights."""
+    embedding_std = model.embedding_std if base is None else base.embedding_std
     drawn: set[int] = set()
     with torch.no_grad():
         for name, module in sorted(model.named_modules()):
@@ -31,6 +33,10 @@ def initialise(model: Network, generator: torch.Generator) -> None:
                 if id(parameter) not in drawn:
                     drawn.add(id(parameter))
                     _draw(name, module, parameter_name, parameter, _written(model, name), embedding_std, generator)
+    if base is not None:
+        rules = width_rules(model, base)
+        started(model, rules)
+        model.rate_factors = rate_factors(rules)
 
 
 def _written(model: nn.Module, path: str) -> int:

@@ -105,6 +105,10 @@ class TransformerLM(Stack, LanguageModel):
         self.embedding = nn.Embedding(vocab, config.width)
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
+    @property
+    def readout_norm(self) -> nn.Module | None:
+        return self.norm if self.output is None else None
+
     def start(self, batch: int) -> AttentionState:
         blocks: Any = self.blocks
         return AttentionState(tuple(block.attention.start() for block in blocks))

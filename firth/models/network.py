@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from torch import nn
 
 from firth.models.caption_config import CaptionModelConfig
@@ -20,6 +23,14 @@ class Network(nn.Module):
     embedding_std: float  # of the initial embedding
     embedding_setting: str  # the setting that changes the embedding's width
     carries: bool = False  # whether the state at the end of one window may start the next (truncated BPTT)
+
+    # learning rate of a weight divided by training.rate, by name, where it depends on the width (width_rules.py)
+    rate_factors: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def readout_norm(self) -> nn.Module | None:
+        """The norm before an output layer that is the embedding's matrix, too; None: there is none."""
+        return None
 
     @property
     def reads_text(self) -> bool:

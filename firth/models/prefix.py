@@ -95,6 +95,10 @@ class PrefixDecoder(ConditionalDecoder):
         self.stack = Stack(config, config.depth, bidirectional=True)  # within the source a query sees later keys
         self.output, self.output_bias = vocabulary_output(config, vocab)
 
+    @property
+    def readout_norm(self) -> nn.Module | None:
+        return self.stack.norm if self.output is None else None
+
     def encode(self, source_BS: Tensor, length_B: Tensor) -> RightAligned:  # type: ignore[override]
         """Nothing is computed yet: the decoder itself encodes the source, in `start`."""
         S = source_BS.shape[1]

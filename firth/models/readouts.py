@@ -175,6 +175,10 @@ class MaskedLM(Readout):
         """So that a normalised y times the embedding gives logits of order 1."""
         return float(self.embedding.embedding_dim**-0.5)
 
+    @property
+    def readout_norm(self) -> nn.Module | None:
+        return self.norm if self.output is None else None
+
     def hidden(self, token_BT: Tensor, length_B: Tensor | None = None, place_BM: Tensor | None = None) -> Tensor:
         """y_BMe, the input of the output layer, at the positions place_BM of each row; at all positions if that is None."""
         x_BTd = self.encoder(token_BT, length_B)

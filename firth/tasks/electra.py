@@ -28,6 +28,7 @@ from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import cross_entropy
 from firth.models import EncoderConfig
 from firth.models.electra import Electra, corrupt, electra, sample, sample_by
+from firth.models.parametrization import STANDARD
 from firth.progress import Progress
 from firth.tasks.abilities.contextual_vectors import refuse_longer
 from firth.tasks.abilities.inspection_inputs import names, one_reading
@@ -161,6 +162,10 @@ class ReplacedTokenDetection(MaskedTextTask[ElectraConfig]):
         super().check()
         if not self.recipe.objective.generator and getattr(self.recipe, "imported", None) is None:
             raise ConfigError("objective.generator is 0.0; expected 0 < generator ≤ 1, for example 0.25")
+        if getattr(self.recipe.model, "parametrization", STANDARD) != STANDARD:
+            raise ConfigError(
+                'model.parametrization = "mup" has no rule for the generator of objective.kind = "electra". Remove it.'
+            )
 
     def network(self, source_vocab: int, vocab: int) -> Electra:
         assert isinstance(self.recipe.model, EncoderConfig)  # a recipe's family fits its objective

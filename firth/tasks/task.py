@@ -29,6 +29,7 @@ from firth.training.config import TrainingConfig
 from firth.training.feed import Batches, Counts, rows_alike, targets_in
 from firth.training.loop import Loss
 from firth.training.metric import METRICS, Compares
+from firth.training.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from firth.figures.page import Section
@@ -171,6 +172,7 @@ class Task(ABC, Generic[C, O, D]):
                 f'model.embedding.vectors and training.init = "{training.init}" both initialise the embedding. Remove one.'
             )
         self._check_adapters()
+        self._check_parametrization()
         self.check_metric("training.select", training.select, self.selecting)
         if isinstance(model, TransformerSettings) and training.carry:
             raise ConfigError("training.carry is true, but a Transformer has no state to carry between windows. Remove it.")
@@ -181,6 +183,22 @@ class Task(ABC, Generic[C, O, D]):
         if training.lora and not isinstance(model, TransformerSettings):
             raise ConfigError(
                 f'training.lora is {training.lora}, which only applies to Transformers; model.kind is "{model.kind}". Remove it.'
+            )
+
+    def _check_parametrization(self) -> None:
+        training, model = self.recipe.training, self.recipe.model
+        if not isinstance(model, TransformerSettings) or model.parametrization.kind == "standard":
+            return
+        kinds = [one.kind for one in OPTIMIZERS if one.follows_widths]
+        if training.optimizer not in kinds:
+            raise ConfigError(
+                f'training.optimizer is "{training.optimizer}", for which model.parametrization = '
+                f'"{model.parametrization.kind}" has no learning rates. Choose {either(kinds)}.'
+            )
+        if training.lora:
+            raise ConfigError(
+                f'training.lora is {training.lora}, for which model.parametrization = "{model.parametrization.kind}" has no '
+                "rule. Remove one of them."
             )
 
     def check_metric(self, setting: str, metric: str, choices: tuple[str, ...]) -> None:

@@ -59,6 +59,7 @@ class Optimizer(Idea, ABC):
     averages: ClassVar[bool] = False  # whether it has an `average` of its own, so that training.average does not apply
     needs_validation: ClassVar[bool] = False  # whether it depends on the validation loss
     needs_constant_rate: ClassVar[bool] = False  # whether a schedule that decays contradicts it
+    follows_widths: ClassVar[bool] = False  # whether the learning rates of muP are made for it (firth/models/width_rules.py)
 
     @staticmethod
     @abstractmethod
@@ -77,6 +78,7 @@ class AdamW(Optimizer):
     about = "Adam with decoupled weight decay (Loshchilov & Hutter 2019)."
     latex = r"\theta \leftarrow \theta - \eta \left( \frac{\hat m}{\sqrt{\hat v} + \epsilon} + \lambda \theta \right)"
     uses = ("betas",)
+    follows_widths = True
 
     @staticmethod
     def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
@@ -153,6 +155,7 @@ class ScheduleFreeAdamW(Optimizer):
     uses = ("betas",)
     averages = True
     needs_constant_rate = True
+    follows_widths = True
 
     @staticmethod
     def make(groups: Groups, config: OptimizerSettings, fused: bool) -> torch.optim.Optimizer:
@@ -179,10 +182,19 @@ def optimizer_for(model: nn.Module, config: OptimizerSettings) -> torch.optim.Op
 
 def groups_of(model: nn.Module, weight_decay: float, apart: Sequence[Role]) -> Groups:
     """The trained weights, in as few groups as possible: fewer are faster."""
-    found: dict[tuple[float, Role | None], list[nn.Parameter]] = {}
+    found: dict[tuple[float, Role | None, float], list[nn.Parameter]] = {}
+    factors = getattr(model, "rate_factors", {})
+    factor_of = {weight: factors.get(name, 1.0) for name, weight in model.named_parameters()}
     for weight, role in roles_of(model).items():
         if weight.requires_grad:
-            own = weight_decay if weight.ndim >= 2 else 0.0
-            found.setdefault((own, role if role in apart else None), []).append(weight)
-    ordered = sorted(found, key=lambda key: (-key[0], key[1] is None))  # matrices first: the norm of all is a sum in this order
-    return [{"params": found[decay, role], "weight_decay": decay, "role": role} for decay, role in ordered]
+            factor = factor_of[weight]  # AdamW multiplies the decay by the rate
+            own = weight_decay / factor if weight.ndim >= 2 else 0.0
+            found.setdefault((own, role if role in apart else None, factor), []).append(weight)
+    # matrices first: the norm of all is a sum in this order
+    ordered = sorted(found, key=lambda key: (-key[0], key[1] is None, key[2]))
+    return [_group(found[key], *key) for key in ordered]
+
+
+def _group(weights: list[nn.Parameter], decay: float, role: Role | None, factor: float) -> dict[str, Any]:
+    own = {} if factor == 1.0 else {"rate_factor": factor}
+    return {"params": weights, "weight_decay": decay, "role": role, **own}

@@ -116,6 +116,7 @@ LANGUAGE: dict[str, Table] = {
     "not parallel": {"parallel_block": False},
     "norm of embeddings replaces the first": {"embedding_norm": "replaces_first"},
     "logit cap": {"logit_cap": 3.0},
+    "muP": {"parametrization": {"kind": "mup", "base_width": 4}},
     "strictly causal": {"mask": "strictly_causal"},
     "window": {"mask": "window", "span": 3},
     "window, learned": {"mask": "window", "span": 3, "position": "learned"},

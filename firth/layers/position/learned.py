@@ -24,6 +24,7 @@ class Learned(AddedPosition):
     about = "One trained vector per position, added to the embedding (Gehring et al. 2017)."
     latex = r"x_t + e_t"
     Config: ClassVar[type[PositionConfig]] = LearnedConfig
+    transfers = True
     ends = True
 
     def __init__(self, context: int, width: int) -> None:

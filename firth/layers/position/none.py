@@ -8,4 +8,5 @@ from firth.layers.position.scheme import PositionScheme
 class NoPosition(PositionScheme):
     kind = "none"
     about = "No positions: only the mask tells the order of tokens."
+    transfers = True
     oracle = "ABSENT"

@@ -83,6 +83,7 @@ class Rotary(PositionScheme):
     latex = r"R_t q \cdot R_s k = q \cdot R_{s-t} k"
     Config = RotaryConfig
     oracle = "rotary"
+    transfers = True
     turns = True
     turn_2TD: Tensor
 

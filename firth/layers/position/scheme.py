@@ -123,6 +123,8 @@ class PositionScheme(Idea, nn.Module):
     acts_on_scores: ClassVar[bool] = False  # whether it acts inside attend()
     ends: ClassVar[bool] = False  # whether there is a last position, that of the context
     scales_embedding: ClassVar[bool] = False  # whether embedded tokens are multiplied by √d, unless a recipe says otherwise
+    # whether its parameters, if it has any, need no other initial values or learning rates at another width (muP, firth/models)
+    transfers: ClassVar[bool] = False
     own_projections: bool = False  # whether each layer has matrices of its own for an Unprojected position
     oracle: ClassVar[str | None] = None  # the same in firth.oracles.position
 

@@ -54,6 +54,7 @@ class Sinusoidal(AddedPosition):
     about = "Sines and cosines of the position, added to the embedding (Vaswani et al. 2017)."
     latex = r"x_t + (\sin \omega_0 t, \cos \omega_0 t, \ldots)"
     Config = SinusoidalConfig
+    transfers = True
     scales_embedding = True  # Vaswani et al. 2017, §3.4: the factor keeps the token from being drowned by the sinusoid
     oracle = "sinusoid"
     table_Td: Tensor

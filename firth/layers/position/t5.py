@@ -126,6 +126,7 @@ class Distances(PositionScheme):
     label = "T5 bias"
     about = "A trained number per range of distances, added to the score (Raffel et al. 2020)."
     latex = r"s_{ts} + b_{\mathrm{bucket}(s-t),\,h}"
+    transfers = True
     Config = T5Config
     acts_on_scores = True
     attribute = "relative"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,10 @@ from firth.interop.formats.gguf_quantised import GGUFQuantisation, check_quantis
 from firth.interop.formats.model_card import Card
 from firth.interop.formats.outgoing import Outgoing
 from firth.models import Network, TransformerDecoder
+from firth.models.config import TransformerSettings
+from firth.models.parametrization import STANDARD
 from firth.models.precision import DTYPES, Precision, check_precision
+from firth.models.width_rules import as_standard
 from firth.text.chat_template import MARKER_TEMPLATE
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import log
@@ -63,12 +67,15 @@ def outgoing_run(run: Run[Any], name: str, license: str = "unknown", dtype: Prec
             stacklevel=4,
         )
     network = _on_cpu(run.network, dtype)
+    if isinstance(recipe.model, TransformerSettings) and recipe.model.parametrization != STANDARD:
+        network, model = as_standard(network, recipe.model)  # no other tool has a place for muP
+        recipe = dataclasses.replace(recipe, model=model)
     pairs = isinstance(network, TransformerDecoder) and recipe.task.two_sides
     card = Card(
         name=name,
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         summary=recipe.summary,
-        recipe=recipe.toml(),
+        recipe=run.recipe.toml(),
         data=_data(recipe),
         results=_results(run.path),
         license=license,
