@@ -88,7 +88,7 @@ $(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
 
 # Triton's interpreter runs the GPU kernels on a CPU; there is none for macOS, and the tests say so.
 $(VENV)/all-$(TORCH): $(VENV)/dev-$(TORCH)
-	$(PIP) --editable '.[dev,docs,kernels]'
+	$(PIP) --editable '.[dev,docs,kernels,mlflow,wandb]'
 	@touch $@
 
 clean:

@@ -48,6 +48,7 @@ from firth.tasks.task import SPECIAL, AnyTask, TokenLossConfig
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data_set import DATA_SETS
 from firth.training.config import TrainingConfig
+from firth.training.loggers import LOGGERS
 from firth.training.metric import METRICS
 from firth.training.optim import OPTIMIZERS
 from firth.training.schedule import SCHEDULES
@@ -73,6 +74,7 @@ IDEAS: dict[str, Ideas[Any]] = {
     "Sampling filters": FILTERS,
     "Optimisers": OPTIMIZERS,
     "Learning-rate schedules": SCHEDULES,
+    "Loggers": LOGGERS,
 }
 MODELS: tuple[type, ...] = get_args(ModelConfig)
 _TABLES = {"tokenizer": TokenizerConfig, "training": TrainingConfig, "decoding": DecodingConfig, "expected": Expected}
@@ -229,7 +231,7 @@ def _type(hint: Any) -> str:
 
 
 def _type_name(option: Any) -> str:
-    if get_origin(option) is tuple and get_origin(get_args(option)[0]) is Literal:
+    if get_origin(option) is tuple and choices(get_args(option)[0]):
         return f"list of {_type(get_args(option)[0])}"
     if get_origin(option) is tuple:
         return f"list of {_TYPES.get(get_args(option)[0], 'table')}s"

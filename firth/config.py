@@ -40,10 +40,11 @@ def setting(default: T, meaning: str) -> T:
     return dataclasses.field(default=default, metadata={"meaning": meaning})
 
 
-def renamed(*old: str, default: Any, always_written: bool = False) -> Any:
+def renamed(*old: str, default: Any, always_written: bool = False, converted: Callable[[Any], Any] = lambda value: value) -> Any:
     """A field that used to have other names; ".eps" was a name in the table around this one. Recipes and runs with an old name
-    can still be read. `always_written`: old runs have the default even where the setting does not apply."""
-    return dataclasses.field(default=default, metadata={"was": old, "always_written": always_written})
+    can still be read. `always_written`: old runs have the default even where the setting does not apply. `converted`: the value
+    under the current name that means what a value under an old name meant."""
+    return dataclasses.field(default=default, metadata={"was": old, "always_written": always_written, "converted": converted})
 
 
 def settings(config: Any, at: str = "", outer: Any = None) -> Iterator[tuple[str, Any, Any]]:
@@ -314,7 +315,7 @@ def _with_new_names(schema: Any, table: Mapping[str, Any], at: str, notice: Noti
             if old in result and not old.startswith("."):
                 _expect_one(old, result, name, at, assigned)
                 told.append((_join(at, old), _join(at, name)))
-                result[name] = result.pop(old)
+                result[name] = field.metadata["converted"](result.pop(old))
     for name, hint in _hints(schema).items():
         if (options := sub_tables(hint)) and (name in result or any(old in result for old in outer_names(hint))):
             told += _gather_table(result, name, hint, options, at, assigned)
@@ -377,7 +378,9 @@ def _convert(hint: Any, value: Any, at: str, notice: Notice = lambda message: No
         converted = _fit(option, value) if (inner := _inner_table(option, value)) is None else inner(at, notice)
         if converted is not None:
             return converted
-    advice = _advice(value, choices(hint), _collection(hint))
+    inner = _item(hint)
+    alone = inner is not hint and value in choices(inner)
+    advice = f' Write ["{value}"].' if alone else _advice(value, choices(inner), _collection(inner))
     raise ConfigError(f'"{at}" is {_shown(value)}; expected {_spelled(hint)}.{advice}')
 
 
@@ -396,9 +399,16 @@ def _inner_table(option: Any, value: Any) -> Callable[[str, Notice], Any] | None
 def _advice(given: Any, known: Iterable[Any], ideas: Ideas[Any] | None) -> str:
     """The end of a message about a wrong choice."""
     names = list(map(str, known))
+    if isinstance(given, list):
+        given = next((one for one in given if one not in names), None)
     if not names or not isinstance(given, str):
         return ""
     return did_you_mean(given, names, listed=False) if ideas is None else ideas.near(given)
+
+
+def _item(hint: Any) -> Any:
+    """The annotation of the items of a tuple; that of anything else as it is."""
+    return get_args(hint)[0] if get_origin(hint) is tuple else hint
 
 
 def _collection(hint: Any) -> Ideas[Any] | None:
@@ -514,10 +524,11 @@ def own_ideas(config: Any, table: str = "") -> Iterator[OwnIdea]:
     for name, hint in _hints(schema).items():
         value = getattr(config, name, None)
         nested = dataclasses.is_dataclass(value)
-        kind = getattr(value, "kind", None) if nested else value
-        for ideas in filter(None, map(ideas_of, _members(hint))):
-            if isinstance(kind, str) and (origin := ideas.origin(kind)) is not None:
-                yield OwnIdea(f"{table}{name}.kind" if nested else f"{table}{name}", kind, origin)
+        kinds = value if isinstance(value, tuple) else [getattr(value, "kind", None) if nested else value]
+        for ideas in filter(None, map(ideas_of, _members(_item(hint)))):
+            for kind in kinds:
+                if isinstance(kind, str) and (origin := ideas.origin(kind)) is not None:
+                    yield OwnIdea(f"{table}{name}.kind" if nested else f"{table}{name}", kind, origin)
         if nested:
             yield from own_ideas(value, f"{table}{name}.")
 

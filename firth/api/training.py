@@ -40,14 +40,14 @@ from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training import checkpoint, distributed, history, loop, trainer
 from firth.training.config import TrainingConfig
 from firth.training.folder import RunFolder, held
-from firth.training.log import expect_tensorboard
+from firth.training.loggers import expect_installed
 from firth.training.memory import expect_room_for
 from firth.training.optim import OPTIMIZERS
 from firth.training.trainer import StepReport
 
 # Settings that may change when a run is resumed.
 _FREE = {
-    *("steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "tensorboard"),
+    *("steps", "log_every", "evaluate_every", "checkpoint_every", "keep", "patience", "device", "compile", "log_to"),
     *("accumulate", "recompute", "parallel", "reduce", "timeout"),
 }
 _TRAINED = ("data", "tokenizer", "model", "objective", "training")  # the tables of a recipe that training depends on
@@ -190,8 +190,7 @@ class _Prepared:
 
 def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> RunFolder:
     recipe, first = with_kept_run(recipe.resolved())
-    if recipe.training.tensorboard:
-        expect_tensorboard()  # an error now, not after the data have been read
+    expect_installed(recipe.training.log_to)  # an error now, not after the data have been read
     folder = RunFolder(out)
     if distributed.all_told(lambda: first is not None and _to_resume(folder, recipe, existing) is None) and first is not None:
         watcher.notice(f"this recipe starts from another, which is trained first and kept as {recipe.training.init}")
@@ -216,7 +215,7 @@ def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> R
 
 def _recorded(recipe: Recipe, folder: RunFolder, training: loop.Training) -> contextlib.AbstractContextManager[None]:
     """The record of this training in the history of its run, if there are steps to train."""
-    done = training.step >= recipe.training.steps or trainer.exhausted(training, recipe.training)
+    done = trainer.ended(training, recipe.training)
     return contextlib.nullcontext() if done else history.recorded(folder, training, fingerprints(recipe))
 
 

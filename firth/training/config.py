@@ -10,11 +10,17 @@ from firth.errors import ConfigError
 from firth.ideas import Ideas
 from firth.layers.lora import Target
 from firth.models.adapters import Lora
+from firth.training.loggers import LoggerKind
 from firth.training.optim import OPTIMIZERS, MuonAdjust, OptimizerKind
 from firth.training.schedule import SCHEDULES, ScheduleKind
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 ParallelTraining = Literal["auto", "ddp", "fsdp", "none"]
+
+
+def _with_tensorboard(value: Any) -> Any:
+    """training.log_to from `training.tensorboard`, which was true or false."""
+    return ["tensorboard"] * value if isinstance(value, bool) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +88,8 @@ class TrainingConfig:
     average: float = 0.0
 
     log_every: int = 10  # steps between two lines of the log
-    tensorboard: bool = False  # also log to TensorBoard event files, in the folder `tensorboard` of the run
+    # experiment trackers that also get the lines of the log, such as `["tensorboard", "wandb"]`
+    log_to: tuple[LoggerKind, ...] = renamed("tensorboard", default=(), converted=_with_tensorboard)
     evaluate_every: int = 0  # steps between two validations; 0: only after the last step
     checkpoint_every: int = 0  # steps between two checkpoints; 0: only after the last step, and on Ctrl-C or SIGTERM
     keep: int = 2  # number of checkpoints to keep
@@ -116,6 +123,7 @@ class TrainingConfig:
         _expect("lora_alpha", self.lora_alpha, self.lora_alpha is None or self.lora_alpha > 0, "more than 0")
         _expect("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "0 ≤ lora_dropout < 1")
         _expect("lora_targets", list(self.lora_targets), len(self.lora_targets) > 0, "at least one projection")
+        _expect("log_to", list(self.log_to), len(set(self.log_to)) == len(self.log_to), "each name once")
         if self.lora and self.init is None:
             raise ConfigError(
                 f"training.lora is {self.lora}, but adapters need a trained model to adapt. Set training.init to its run."

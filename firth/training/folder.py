@@ -37,6 +37,8 @@ class RunFolder:
         self.log = path / "log.jsonl"
         self.history = path / "history.jsonl"  # versions, hardware, command and end of the first training and of each resumption
         self.tensorboard = path / "tensorboard"
+        self.wandb = path / "wandb"
+        self.loggers = path / "loggers.json"  # the names that loggers know this run by
         self.checkpoints = path / "checkpoints"
 
     def tokenizer_hashes(self) -> dict[str, str]:

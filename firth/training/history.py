@@ -13,9 +13,7 @@ import functools
 import json
 import os
 import platform
-import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,13 +23,13 @@ import numpy as np
 
 from firth import files
 from firth.errors import Diverged, Interrupted, RunError
+from firth.training.command import command_line
 from firth.training.folder import RunFolder
 from firth.version import __version__
 
 if TYPE_CHECKING:
     from firth.training.loop import Training
 
-_LONGEST = 5000  # characters of a command line, which may hold a whole text
 _PATIENCE = 10  # seconds for git
 
 
@@ -55,17 +53,21 @@ def recorded(folder: RunFolder, training: Training, inputs: Mapping[str, Any]) -
     _write(folder, [*before, line | _end(training)])
 
 
-def _end(training: Training, error: BaseException | None = None) -> dict[str, Any]:
+def outcome_of(error: BaseException | None) -> str:
+    """How a training ended, in a word."""
     match error:
         case None:
-            outcome = "finished"
+            return "finished"
         case Interrupted() | KeyboardInterrupt():
-            outcome = "interrupted"
+            return "interrupted"
         case Diverged():
-            outcome = "diverged"
+            return "diverged"
         case _:
-            outcome = "failed"
-    return {"ended": _time(), "last_step": training.step, "outcome": outcome}
+            return "failed"
+
+
+def _end(training: Training, error: BaseException | None = None) -> dict[str, Any]:
+    return {"ended": _time(), "last_step": training.step, "outcome": outcome_of(error)}
 
 
 def _write(folder: RunFolder, lines: list[dict[str, Any]]) -> None:
@@ -128,15 +130,6 @@ def _now(training: Training, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _time() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def command_line() -> str:
-    """The command that this process runs, as one would type it, or "Python call"."""
-    name = Path(sys.argv[0] if sys.argv else "")
-    if name.name not in ("firth", "firth.exe") and (name.parent.name, name.name) != ("firth", "__main__.py"):
-        return "Python call"
-    told = shlex.join(["firth", *sys.argv[1:]])
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"
 
 
 @functools.cache

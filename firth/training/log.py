@@ -1,45 +1,48 @@
 """log.jsonl: one JSON object per line. On resume it is truncated to the resumed step, so no step appears twice.
 
-With `training.tensorboard` the same numbers also go to TensorBoard event files; TensorBoard is imported only then.
+The loggers that `training.log_to` names get the same lines.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from firth import files
-from firth.errors import ConfigError
+from firth.errors import FirthError
+from firth.training.folder import RunFolder
+from firth.training.history import outcome_of
+from firth.training.loggers import LOGGERS, LoggedRun, Logger
 
 
 class Log:
-    def __init__(self, path: Path, step: int, tensorboard: Path | None = None) -> None:
-        kept = [line for line in read(path) if line["step"] <= step]
-        files.write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-        self._path = path
-        with files.writing(path):
-            self._file = path.open("a", encoding="utf-8")
-        self._events = None if tensorboard is None else Events(tensorboard, step)
+    def __init__(self, folder: RunFolder, step: int, log_to: Sequence[str] = ()) -> None:
+        self._path, lines = folder.log, read(folder.log)
+        self._loggers = _opened(log_to, LoggedRun(folder, step, lines[-1]["step"] if lines else 0))
+        kept = [line for line in lines if line["step"] <= step]
+        files.write_text(self._path, "".join(json.dumps(line) + "\n" for line in kept))
+        with files.writing(self._path):
+            self._file = self._path.open("a", encoding="utf-8")
 
     def write(self, line: dict[str, Any]) -> None:
         with files.writing(self._path):
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
-        if self._events is not None:
-            self._events.write(line)
+        for logger in self._loggers:
+            logger.write(line)
 
     def sync(self) -> None:
         """Flush to disk. Called before a checkpoint is saved, so that a power cut never leaves the log behind the checkpoint."""
         with files.writing(self._path):
             os.fsync(self._file.fileno())
-        if self._events is not None:
-            self._events.flush()
+        for logger in self._loggers:
+            logger.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -47,8 +50,7 @@ class Log:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with contextlib.suppress(OSError):  # closing retries a failed write, which was already reported
             self._file.close()
-        if self._events is not None:
-            self._events.close()
+        _close(self._loggers, error)
 
 
 class NoLog:
@@ -64,42 +66,24 @@ class NoLog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
 
 
-class Events:
-    """The numbers of log.jsonl for `tensorboard --logdir RUN`: `valid` under valid/, the rest under train/."""
-
-    def __init__(self, folder: Path, step: int) -> None:
-        expect_tensorboard()
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._folder = folder
-        with files.writing(folder):  # purge: drop events an interrupted run wrote after the resumed step
-            self._writer = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        with files.writing(self._folder):
-            for name, value in _numbers(line):
-                self._writer.add_scalar(name, value, line["step"])
-
-    def flush(self) -> None:
-        with files.writing(self._folder):
-            self._writer.flush()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._writer.close()
+def _opened(kinds: Sequence[str], run: LoggedRun) -> list[Logger]:
+    opened: list[Logger] = []
+    try:
+        for kind in kinds:
+            opened.append(LOGGERS[kind](run))
+    except BaseException as error:
+        _close(opened, error)
+        raise
+    return opened
 
 
-def expect_tensorboard() -> None:
-    """Raise ConfigError if tensorboard is not installed."""
-    if importlib.util.find_spec("tensorboard") is None:
-        raise ConfigError("training.tensorboard is true, but tensorboard is not installed; run `pip install tensorboard`")
-
-
-def _numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for group, table in (("train", line), ("valid", line.get("valid", {}))):
-        for name, value in table.items():
-            if name != "step" and isinstance(value, int | float):
-                yield f"{group}/{name}", value
+def _close(loggers: Sequence[Logger], error: BaseException | None) -> None:
+    """All of them, even if one fails: the training has ended, and its run is saved."""
+    for logger in loggers:
+        try:
+            logger.close(outcome_of(error))
+        except (OSError, FirthError) as failure:
+            warnings.warn(f"{logger.title()} could not be closed: {failure}", stacklevel=3)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

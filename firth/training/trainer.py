@@ -47,13 +47,12 @@ def train(
     watch: Callable[[StepReport], object],
 ) -> None:
     """Train to the last step, or until validation stops improving. On a stop request, save and raise Interrupted."""
-    if exhausted(training, config):
+    if ended(training, config):
         return
-    events = folder.tensorboard if config.tensorboard else None
     where, vote = ranks(), StopVote()
     with (
         StopRequest(once=where.world > 1) as stop,
-        Log(folder.log, training.step, events) if where.first else NoLog() as log,
+        Log(folder, training.step, config.log_to) if where.first else NoLog() as log,
         checkpoint.Saver(folder, config) as saver,
     ):
         try:
@@ -101,6 +100,11 @@ def _interrupted(step: int, steps: int, number: int | None) -> Interrupted:
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
+
+
+def ended(training: Training, config: TrainingConfig) -> bool:
+    """Whether there are no steps left to train."""
+    return training.step >= config.steps or exhausted(training, config)
 
 
 def exhausted(training: Training, config: TrainingConfig) -> bool:

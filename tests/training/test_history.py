@@ -20,7 +20,7 @@ import firth as package
 from firth.api import compose, train_recipe
 from firth.config import to_table
 from firth.errors import Diverged, Interrupted
-from firth.training import history
+from firth.training import command, history
 from firth.training.folder import RunFolder
 
 RECIPE = tiny(steps=4, checkpoint_every=2)
@@ -109,8 +109,8 @@ def test_a_damaged_history_stops_nothing(content: bytes, tmp_path: Path) -> None
 
 def test_a_script_is_a_python_call_and_a_long_command_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["firth.py", "train"])
-    assert history.command_line() == "Python call"
+    assert command.command_line() == "Python call"
     monkeypatch.setattr(sys, "argv", ["/usr/lib/firth/__main__.py", "train", "a b"])
-    assert history.command_line() == "firth train 'a b'"
+    assert command.command_line() == "firth train 'a b'"
     monkeypatch.setattr(sys, "argv", ["/usr/bin/firth", "train", "a" * 10_000])
-    assert len(history.command_line()) == 5001
+    assert len(command.command_line()) == 5001

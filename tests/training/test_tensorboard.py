@@ -12,10 +12,11 @@ from tiny_runs import stopping_at, tiny
 from firth.api import train_recipe
 from firth.api.recipe import Recipe
 from firth.errors import ConfigError, Interrupted
+from firth.training.folder import RunFolder
 from firth.training.log import Log
 from firth.training.log import read as read_log
 
-RECIPE = tiny(evaluate_every=2, tensorboard=True)
+RECIPE = tiny(evaluate_every=2, log_to=("tensorboard",))
 
 
 def scalars(run: Path) -> dict[str, list[tuple[int, float]]]:
@@ -52,7 +53,7 @@ def test_after_a_resume_tensorboard_shows_each_step_once(tmp_path: Path) -> None
     run = tmp_path / "run"
     with pytest.raises(Interrupted):
         train_recipe(RECIPE, run, watcher=stopping_at(3))
-    with Log(run / "log.jsonl", 3, run / "tensorboard") as log:  # a run that was killed after steps it never saved
+    with Log(RunFolder(run), 3, ("tensorboard",)) as log:  # a run that was killed after steps it never saved
         for step in (4, 5):
             log.write({"step": step, "loss": -1.0})
     train_recipe(RECIPE, run, resume=True)
@@ -62,7 +63,7 @@ def test_after_a_resume_tensorboard_shows_each_step_once(tmp_path: Path) -> None
 
 def test_tensorboard_may_be_turned_on_when_a_run_is_resumed(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
-        train_recipe(with_training(RECIPE, tensorboard=False), tmp_path / "run", watcher=stopping_at(3))
+        train_recipe(with_training(RECIPE, log_to=()), tmp_path / "run", watcher=stopping_at(3))
     assert not (tmp_path / "run" / "tensorboard").exists()
     train_recipe(RECIPE, tmp_path / "run", resume=True)
     assert [step for step, _ in scalars(tmp_path / "run")["train/loss"]] == [4, 5, 6]
@@ -70,7 +71,9 @@ def test_tensorboard_may_be_turned_on_when_a_run_is_resumed(tmp_path: Path) -> N
 
 def test_without_tensorboard_the_error_comes_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(ConfigError, match=r"training\.tensorboard is true, but .* not installed; run `pip install tensorboard`$"):
+    with pytest.raises(
+        ConfigError, match=r'training\.log_to names "tensorboard", but .* not installed; run `pip install tensorboard`, or remove'
+    ):
         train_recipe(RECIPE, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -79,7 +82,8 @@ def test_without_tensorboard_the_error_comes_before_anything_is_written(tmp_path
 def test_nothing_optional_is_imported_unless_asked_for() -> None:
     program = (
         "import sys, firth.api, firth.text, firth.training.log\n"
-        "print([name for name in ('tensorboard', 'pyarrow', 'zstandard', 'triton', 'llvmlite') if name in sys.modules])"
+        "optional = ('tensorboard', 'wandb', 'mlflow', 'pyarrow', 'zstandard', 'triton', 'llvmlite')\n"
+        "print([name for name in optional if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
