@@ -68,6 +68,8 @@ def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> N
                 np.testing.assert_allclose(kept * before + written * gates["candidate"], level.h, atol=1e-6)
             case "rnn":
                 np.testing.assert_allclose(gates["h"], level.h, atol=1e-6)
+            case _:
+                pytest.fail(f"add the equation of {kind} here, by which its gates make its states again")
 
 
 def gate(weights: Any, number: int, width: int) -> oracle.GateWeights:

@@ -22,7 +22,7 @@ SHOWN = 24  # tokens of the vocabulary in the matrices of the output
 
 
 def plain_embedding_stage(id_T: Tensor, x_Te: Tensor, tokens: tuple[str, ...], side: str) -> Stage:
-    line = source_line(RecurrentLM.hidden, "self.embedding(token_BT)")
+    line = source_line(RecurrentLM.states, "self.embedding(token_BT)")
     equation, rows, name = "x_t = E[token_t]", _looked_up(x_Te, id_T, "x = "), _named(side, "embedding")
     matrix = WalkMatrix("x", "the row of E for each token", equation, "Te", x_Te, tokens, line, rows)
     return Stage(name, "embedding", side, tokens, equation, "Te", line, x_Te, lambda head: [matrix])
