@@ -50,10 +50,17 @@ class Shelf:
 
     @functools.cached_property
     def lstm(self) -> Path:
+        return self._lstm("lstm")
+
+    @functools.cached_property
+    def lstm2(self) -> Path:
+        return self._lstm("lstm2", seed=1)
+
+    def _lstm(self, name: str, **training: Any) -> Path:
         table: Any = {"text": TEXT, "valid": 0.1}
-        training = {"steps": 2, "batch": 8, "context": 24, "device": "cpu"}
+        training = {"steps": 2, "batch": 8, "context": 24, "device": "cpu"} | training
         model = {"kind": "lstm", "width": 8, "depth": 2}
-        return self._run("lstm", {"data": table, "tokenizer": {"kind": "char"}, "model": model, "training": training})
+        return self._run(name, {"data": table, "tokenizer": {"kind": "char"}, "model": model, "training": training})
 
     @functools.cached_property
     def rotary(self) -> Path:
@@ -609,6 +616,17 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--out": ("", "--out {out}/other"),
         }
     },
+    "compare runs": {
+        "{lstm} {lstm2} {rotary} --json": {
+            **_SAVE,
+            "--data": ("--data {text}", "--data {text2}"),
+            "--split": ("--split train", "--split valid"),
+            "--apart": ("", "--apart"),
+            "--samples": ("--split train --samples 100", "--split train --samples 200"),
+            "--seed": ("--split train --seed 1", "--split train --seed 2"),
+        },
+        "{lstm} {rotary}": {"--csv": ("", "--csv"), "--latex": ("", "--latex")},
+    },
     "data export": {
         "scenes --out {out}/a": {
             "--out": ("", "--out {out}/b"),
@@ -734,6 +752,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
         ("--longest", "--widest", "--seconds", "--rounds", "--device", "--save"),
         "prints times: test_compare.py",
     ),
+    "compare runs": {"--device": "where it is computed"},
     "data encode": {"--workers": "the number of threads"},
     "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},
     "reproduce": dict.fromkeys(
@@ -760,6 +779,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
 NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
     "classify": {"--all": "JSON always has every class"},
     "results": {"--brief": "JSON always has every column"},
+    "compare runs": {"--csv": "refused: two output formats", "--latex": "refused: two output formats"},
     "runs": {"--csv": "refused: two output formats"},
     "playground": {"--inputs": "JSON always has q, k and v"},
     "tag": {"--conll": "refused: two output formats"},

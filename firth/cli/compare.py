@@ -1,18 +1,71 @@
-"""firth compare: architectures side by side."""
+"""firth compare: trained models, or architectures, side by side."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from firth.cli.app import Json, app, print_json, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.cli.suggestions import Verbs
+from firth.errors import ConfigError
+from firth.files import is_folder
 
-group = typer.Typer(cls=Verbs, rich_markup_mode=None, help="Compare architectures: gradients, cost, learning.")
+
+class _Comparisons(Verbs):
+    """`firth compare RUN RUN …` is `firth compare runs RUN RUN …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names = [one for one in args if not one.startswith("-")]
+        if names and names[0] not in self.commands and (len(names) > 1 or is_folder(Path(names[0]))):
+            args = ["runs", *args]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+group = typer.Typer(
+    cls=_Comparisons, rich_markup_mode=None, help="Compare trained models, or architectures: gradients, cost, learning."
+)
 app.add_typer(group, name="compare")
+
+
+@verb(within=group)
+def runs(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more runs. The others are compared with the first.", metavar="RUN…")],
+    data: Annotated[Path | None, typer.Option(help="File to evaluate on. [default: the runs' own data]")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Part of the runs' own data: train, valid or test. [default: test if there is one]")
+    ] = None,
+    apart: Annotated[bool, typer.Option("--apart", help="Runs that differ only in their seed are models of their own.")] = False,
+    samples: Annotated[int, typer.Option(help="Draws of texts in each test.", min=100)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed for these draws.", min=0)] = 0,
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
+    save: Save = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every value as CSV.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print the table for a paper.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare trained models on the same texts: firth compare RUN RUN…
+
+    Runs that differ only in their seed are one model, with mean ± standard deviation. Every other model is tested against the
+    first: the interval of the difference by a paired bootstrap, p by approximate randomisation."""
+    from firth.experiments.compare import compare
+
+    if as_csv + as_latex + as_json > 1:
+        raise ConfigError("give one of --csv, --latex and --json")
+    settings: Any = {"split": split, "device": device}
+    result = compare("runs", runs=runs, data=data, apart=apart, samples=samples, seed=seed, **settings)
+    written = "" if save is None else save_figures(save, "Runs compared", result.sections(), "firth compare runs")
+    if as_json:
+        print_json(result.facts())
+    elif as_csv or as_latex:
+        print(result.csv() if as_csv else result.latex(), end="")
+    else:
+        print(result.text())
+        if written:
+            print(f"\nFigures: {written}")
 
 
 @verb(within=group)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from firth.evaluation.by_text import TextCounts, mean_of
 from firth.evaluation.inference import inference, perplexity_of, with_progress
 from firth.models import ConditionalDecoder
 from firth.progress import Progress, silent
@@ -38,13 +41,29 @@ def likelihood_of(model: ConditionalDecoder, batches: Iterable[PairBatch | Capti
     total, tokens = 0.0, 0.0
     with inference(model) as device:
         for batch in batches:
-            inputs = (torch.from_numpy(array).to(device) for array in batch.inputs)
-            with precision(device, dtype):
-                logits_BTV = model(*inputs)
-            logits_NV, target_N = logits_BTV.flatten(0, 1).float(), torch.from_numpy(batch.target_BT).to(device).flatten()
-            nats_N = F.cross_entropy(logits_NV, target_N, ignore_index=PADDING, reduction="none")
-            total += float(nats_N.cpu().double().sum())
+            total += float(_nats_BT(model, batch, device, dtype).double().sum())
             tokens += batch.tokens
     total, tokens = all_added(total, tokens)
     loss = total / tokens
     return Likelihood(loss, perplexity_of(loss), int(tokens))
+
+
+def loss_by_text(model: ConditionalDecoder, pairs: Pairs, *, batch_tokens: int, progress: Progress = silent) -> TextCounts:
+    """The loss of `likelihood`, from the nats and the tokens of each target."""
+    nats_N, tokens_N = np.zeros(len(pairs)), np.zeros(len(pairs))
+    parts = with_progress(pairs.sweep(batch_tokens), lambda rows: len(rows[0]), len(pairs), progress)
+    with inference(model) as device:
+        for row_B, batch in parts:
+            nats_N[row_B] = _nats_BT(model, batch, device, "float32").double().sum(1).numpy()
+            tokens_N[row_B] = (batch.target_BT != PADDING).sum(1)
+    return mean_of(nats_N, tokens_N)
+
+
+def _nats_BT(model: ConditionalDecoder, batch: PairBatch | CaptionBatch, device: torch.device, dtype: str) -> Tensor:
+    """−log p of each target token, 0 for padding, on the CPU."""
+    inputs = (torch.from_numpy(array).to(device) for array in batch.inputs)
+    with precision(device, dtype):
+        logits_BTV = model(*inputs)
+    target_BT = torch.from_numpy(batch.target_BT).to(device)
+    nats_N = F.cross_entropy(logits_BTV.flatten(0, 1).float(), target_BT.flatten(), ignore_index=PADDING, reduction="none")
+    return nats_N.view_as(target_BT).cpu()

@@ -139,18 +139,42 @@ def _random_windows(text: TokenFile, batches: int, batch: int, context: int, see
 
 def total_nats(model: LanguageModel, windows: Iterable[TokenBatch], dtype: str = "float32") -> tuple[float, int]:
     """−Σ log p(target) over all windows, summed in float64, and the number of targets."""
-    state: Any = None
     with inference(model) as device:
         place = torch.device("cpu") if device.type == "mps" else device  # MPS has no float64
         total, tokens = torch.zeros((), dtype=torch.float64, device=place), 0
-        for window in windows:
-            with precision(device, dtype):
-                logits_BTV, state = model(_tensor(window.input_BT, device), None if window.fresh else state)
-            target_BT = _tensor(window.target_BT, device)
+        for logits_BTV, target_BT, _ in _read(model, windows, device, dtype):
             nats = F.cross_entropy(logits_BTV.flatten(0, 1).float(), target_BT.flatten(), reduction="sum")
             total += nats.to(place, torch.float64)  # stays on the device: no wait for a GPU in every window
             tokens += target_BT.numel()
     return float(total), tokens
+
+
+def nats_by_token(
+    model: LanguageModel, text: TokenFile, *, batch: int, context: int, progress: Progress = silent
+) -> NDArray[np.float32]:
+    """−log p of every token but the first, in the order of the text; read as by `perplexity`, in one process."""
+    count = text.count - 1
+    windows = (sweep_streams if model.carries else sweep)(text.ids, batch, context)
+    shown = with_progress(windows, lambda window: window.target_BT.size, count, progress)
+    streams: list[list[NDArray[np.float32]]] = []  # windows side by side that follow each other
+    with inference(model) as device:
+        for logits_BTV, target_BT, fresh in _read(model, shown, device, "float32"):
+            nats_N = F.cross_entropy(logits_BTV.flatten(0, 1).float(), target_BT.flatten(), reduction="none")
+            if fresh:
+                streams.append([])
+            streams[-1].append(nats_N.view_as(target_BT).cpu().numpy())
+    return np.concatenate([np.concatenate(windows, 1).reshape(-1) for windows in streams])
+
+
+def _read(
+    model: LanguageModel, windows: Iterable[TokenBatch], device: torch.device, dtype: str
+) -> Iterator[tuple[Tensor, Tensor, bool]]:
+    """The logits of each window, its targets, and whether it began without a past."""
+    state: Any = None
+    for window in windows:
+        with precision(device, dtype):
+            logits_BTV, state = model(_tensor(window.input_BT, device), None if window.fresh else state)
+        yield logits_BTV, _tensor(window.target_BT, device), window.fresh
 
 
 def _tensor(array: Any, device: torch.device) -> Tensor:

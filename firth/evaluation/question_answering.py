@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.errors import DataError
+from firth.evaluation.by_text import TextCounts, mean_of
 from firth.evaluation.inference import inference, with_progress
 from firth.evaluation.metrics import own_values
 from firth.models.question_answering import QuestionAnswerer
@@ -94,6 +95,15 @@ def find(
     return _best(windows, _ends(model, windows, batch, dtype, progress), longest)
 
 
+def counts_by_question(
+    model: QuestionAnswerer, windows: QuestionWindows, *, longest: int, batch: int, progress: Progress = silent
+) -> dict[str, TextCounts]:
+    """Exact match and F1, from those of each question."""
+    predicted = [span.text for span in find(model, windows, longest=longest, batch=batch, progress=progress)]
+    exact, f1 = _scores_of_each(predicted, [[answer.text for answer in one.answers] for one in windows.questions])
+    return {"exact": mean_of(exact), "f1": mean_of(f1)}
+
+
 def scores(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[float, float]:
     """Mean exact match and mean F1 over the questions; each question may have several correct answers."""
     if len(predicted) != len(correct) or not predicted or not all(correct):
@@ -101,10 +111,15 @@ def scores(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[
             f"{len(predicted)} predicted answers for {len(correct)} questions; "
             "give one prediction and at least one correct answer per question"
         )
+    exact, f1 = _scores_of_each(predicted, correct)
+    return math.fsum(exact) / len(exact), math.fsum(f1) / len(f1)
+
+
+def _scores_of_each(predicted: Sequence[str], correct: Sequence[Sequence[str]]) -> tuple[list[float], list[float]]:
+    """Exact match and F1 of each question."""
     pairs = list(zip(predicted, correct, strict=True))
     exact = [max(float(normalized(one) == normalized(answer)) for answer in answers) for one, answers in pairs]
-    f1 = [max(overlap(one, answer) for answer in answers) for one, answers in pairs]
-    return math.fsum(exact) / len(pairs), math.fsum(f1) / len(pairs)
+    return exact, [max(overlap(one, answer) for answer in answers) for one, answers in pairs]
 
 
 def normalized(text: str) -> str:

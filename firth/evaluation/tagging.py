@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from firth.evaluation.by_text import TextCounts, f1_of, mean_of
 from firth.evaluation.classification import ClassMeasures
 from firth.evaluation.classification import measures as measures_of_words
 from firth.evaluation.inference import inference, with_progress
@@ -107,6 +108,26 @@ def measures(
         spans=spans,
         own=by_word.own,
     )
+
+
+def counts_by_sentence(
+    log_p_NC: NDArray[np.float64], best_N: NDArray[np.int64], sentences: Sentences, labels: Sequence[str]
+) -> dict[str, TextCounts]:
+    """Accuracy, loss and, if the tags mark spans, F1 of spans, from the counts of each sentence."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    true_N, first = sentences.label, sentences.word_starts[:-1]
+    words = np.diff(sentences.word_starts)
+    nats_N = -np.take_along_axis(log_p_NC, true_N[:, None], 1)[:, 0]
+    counts = {
+        "accuracy": mean_of(np.add.reduceat((best_N == true_N).astype(np.float64), first), words),
+        "loss": mean_of(np.add.reduceat(nats_N, first), words),
+    }
+    if marks_spans(labels):
+        true, predicted = ([set(get_entities(tags)) for tags in _by_sentence(n, sentences, labels)] for n in (true_N, best_N))
+        hits = [len(one & other) for one, other in zip(true, predicted, strict=True)]
+        counts = {"f1": f1_of(hits, list(map(len, predicted)), list(map(len, true)))} | counts
+    return counts
 
 
 def marks_spans(labels: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from firth.errors import DataError
+from firth.evaluation.by_text import TextCounts, mean_of, sacrebleu_of
 from firth.evaluation.metrics import own_values
 from firth.evaluation.rouge import rouge
 from firth.evaluation.skills import SkillMeasures, by_skill, exact_match
@@ -79,27 +80,20 @@ def measures(
     `sources`: if given, prompts in them tell the task of each sentence. `summaries`: also compute ROUGE.
     `asked`: facts about the sources that are questions of conversations; also compute the measures of each skill.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
     _refuse_unequal(len(hypotheses), len(references), len(lengths))
     # Lower-case first: Moses tokenises "mr. smith" and "Mr. Smith" differently.
     hypotheses, references = _sentences(hypotheses, lower), _sentences(references, lower)
-    language = None if language is None else language.replace("_", "-").split("-")[0].lower()
-    # force: without it sacrebleu warns about tokenised text once per bucket and suggests an option that firth does not have.
-    bleu = BLEU(lowercase=lower, tokenize=_TOKENIZER_OF.get(language or "", "13a"), force=True)
-    chrf = CHRF(lowercase=lower)
-    tokenised, signature = (None, None)
-    if language is not None and language not in _TOKENIZER_OF:
-        tokenised, signature = _tokenised(hypotheses, references, language)
+    scored = {name: (one.score(), one.signature()) for name, one in _scorers(hypotheses, references, lower, language).items()}
+    tokenised, signature = scored.get("bleu_tokenised", (None, None))
+    bleu = _bleu(lower, language)
     return TranslationMeasures(
         sentences=len(hypotheses),
-        bleu=bleu.corpus_score(hypotheses, [references]).score,
-        chrf=chrf.corpus_score(hypotheses, [references]).score,
+        bleu=scored["bleu"][0],
+        chrf=scored["chrf"][0],
         exact=exact_match(hypotheses, references),
         bleu_tokenised=tokenised,
-        bleu_signature=str(bleu.get_signature()),
-        chrf_signature=str(chrf.get_signature()),
+        bleu_signature=scored["bleu"][1],
+        chrf_signature=scored["chrf"][1],
         bleu_tokenised_signature=signature,
         buckets=tuple(_buckets(hypotheses, references, lengths, bleu)),
         tasks=tuple(_tasks(hypotheses, references, sources, bleu)),
@@ -136,6 +130,14 @@ class Written:
             asked=self.asked,
         )
 
+    def by_text(self) -> dict[str, TextCounts]:
+        """BLEU, chrF and exact match, from the counts of each sentence."""
+        hypotheses, references = _sentences(self.hypotheses, self.lower), _sentences(self.references, self.lower)
+        scorers = _scorers(hypotheses, references, self.lower, self.language)
+        of_sacrebleu = {name: sacrebleu_of(one.metric, one.hypotheses, one.references) for name, one in scorers.items()}
+        right = [one == other for one, other in zip(hypotheses, references, strict=True)]
+        return {**of_sacrebleu, "exact": mean_of(right)}
+
     def between(self, shortest: int | None, longest: int | None) -> Written | None:
         """The sentences whose source has so many tokens; None if there is none."""
         most = max(self.lengths) if longest is None else longest
@@ -165,8 +167,49 @@ def _sentences(lines: Sequence[str], lower: bool) -> list[str]:
     return [line.strip().lower() if lower else line.strip() for line in lines]
 
 
-def _tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> tuple[float, str]:
-    """BLEU on the tokens of tokenizer.perl -no-escape, and its signature; Moses falls back to its English rules."""
+@dataclass(frozen=True)
+class _Scorer:
+    """A metric of sacrebleu with the texts that it compares."""
+
+    metric: Any
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+
+    def score(self) -> float:
+        return float(self.metric.corpus_score(self.hypotheses, [self.references]).score)
+
+    def signature(self) -> str:
+        """What sacrebleu wants to be quoted with a score; known once there is one."""
+        return str(self.metric.get_signature())
+
+
+def _scorers(hypotheses: Sequence[str], references: Sequence[str], lower: bool, language: str | None) -> dict[str, _Scorer]:
+    """BLEU, chrF and, where Moses knows the language, BLEU on Moses tokens."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    scorers = {
+        "bleu": _Scorer(_bleu(lower, language), hypotheses, references),
+        "chrf": _Scorer(CHRF(lowercase=lower), hypotheses, references),
+    }
+    if (code := _code(language)) and code not in _TOKENIZER_OF:
+        scorers["bleu_tokenised"] = _tokenised(hypotheses, references, code)
+    return scorers
+
+
+def _bleu(lower: bool, language: str | None) -> BLEU:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # force: without it sacrebleu warns about tokenised text once per bucket and suggests an option that firth does not have.
+    return BLEU(lowercase=lower, tokenize=_TOKENIZER_OF.get(_code(language), "13a"), force=True)
+
+
+def _code(language: str | None) -> str:
+    """pt-BR → pt"""
+    return (language or "").replace("_", "-").split("-")[0].lower()
+
+
+def _tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> _Scorer:
+    """BLEU on the tokens of tokenizer.perl -no-escape; Moses falls back to its English rules."""
     from sacrebleu.metrics.bleu import BLEU
     from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
 
@@ -174,8 +217,7 @@ def _tokenised(hypotheses: Sequence[str], references: Sequence[str], language: s
     sides = (hypotheses, references)
     tokens, right = ([moses.tokenize(line, escape=False, return_str=True) for line in lines] for lines in sides)
     # Lower-case the tokens, not the text: Moses uses case to recognise abbreviations.
-    bleu = BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)
-    return bleu.corpus_score(tokens, [right]).score, str(bleu.get_signature())
+    return _Scorer(BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True), tokens, right)
 
 
 def _buckets(hypotheses: Sequence[str], references: Sequence[str], lengths: Sequence[int], bleu: BLEU) -> Iterator[LengthBucket]:

@@ -11,14 +11,17 @@ from typing import Any, Literal, overload
 from firth.api.recipe import Recipe
 from firth.api.training import as_recipe, train_into, watching
 from firth.errors import ConfigError, did_you_mean
+from firth.experiments.compare_runs import RunsComparison, compare_runs
 from firth.figures.figure import Figure
 from firth.figures.training import AGAINST, Log, training_curves
 from firth.inspection.cost import Costs
 from firth.inspection.gradient_flow import Flows, compare_flow
 from firth.inspection.timing import measured
 from firth.progress import Progress
+from firth.tasks.splits import Split
 from firth.text.data.running_text import running_text
 from firth.training import log
+from firth.training.config import Device
 
 KINDS = ("rnn", "lstm", "gru", "mingru", "transformer", "linear", "gla", "based")
 _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
@@ -108,7 +111,12 @@ def learning(
     return Learning(logs)
 
 
-COMPARISONS: Mapping[str, Callable[..., Any]] = {"flow": compare_flow, "cost": measured, "learning": learning}
+COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    "flow": compare_flow,
+    "cost": measured,
+    "learning": learning,
+    "runs": compare_runs,
+}
 
 
 @overload
@@ -142,8 +150,28 @@ def compare(
 ) -> Learning: ...
 
 
+@overload
+def compare(
+    what: Literal["runs"],
+    *,
+    runs: Sequence[str | Path],
+    data: str | Path | None = None,
+    split: Split | None = None,
+    apart: bool = False,
+    samples: int = 10_000,
+    seed: int = 0,
+    device: Device = "auto",
+    progress: Progress | bool = True,
+) -> RunsComparison: ...
+
+
 def compare(what: str, **settings: Any) -> Any:
-    """Compare architectures by `what`: "flow", "cost" or "learning". Each result has `.text()` and a figure.
+    """Compare trained models, "runs", or architectures by `what`: "flow", "cost" or "learning". Each result has `.text()` and
+    a figure.
+
+    runs: two or more trained `runs` on the same texts, the file `data` or a `split` of their own data, by default test. Those
+    that differ only in their seed are one model, unless `apart`. Every model is tested against the first, with `samples` draws of
+    texts from `seed`: an interval by a paired bootstrap, and p by approximate randomisation.
 
     flow: how far gradients reach in untrained models of about `size` parameters, up to `length` tokens back. `gain` multiplies
     the recurrent matrices. `clip` limits the norm of the gradient. `seed` draws weights and texts.

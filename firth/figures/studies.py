@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from firth.figures.figure import COLOURS, Figure, Number, Table, escaped
+from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,31 @@ def one_against_another(points: Mapping[str, tuple[Spread, Spread]], x: str, y: 
     )
     rows = [(name, across.number(), up.number(), up.whisker()) for name, (across, up) in points.items()]
     return Figure(plot, Table(("model", x, y, f"s.d. of {y}"), rows))
+
+
+def differences(of: Mapping[str, tuple[float, float, float]]) -> Figure:
+    """A point for each model with its interval, given as (difference, low, high); the line at 0 is no difference."""
+    import plotly.graph_objects as go
+
+    plot = go.Figure()
+    plot.add_scatter(
+        x=[middle for middle, _, _ in of.values()],
+        y=[escaped(name) for name in of],
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [high - middle for middle, _, high in of.values()],
+            "arrayminus": [middle - low for middle, low, _ in of.values()],
+        },
+        mode="markers",
+        marker={"color": COLOURS[0], "size": 9},
+    )
+    plot.add_vline(0, line={"color": "grey", "dash": "dot"})
+    plot.update_yaxes(type="category", autorange="reversed")
+    plot.update_xaxes(title="difference, with its 95 % interval")
+    lay_out(plot, (80, 20, 20, 60), height=160 + 40 * len(of))
+    rows = [(name, *(Number(value, ".4g") for value in values)) for name, values in of.items()]
+    return Figure(plot, Table(("model", "difference", "low", "high"), rows))
 
 
 def _scale(of: Iterable[Spread]) -> str:

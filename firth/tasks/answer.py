@@ -13,9 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
+from firth.evaluation.by_text import JudgedTexts, hash_of
 from firth.evaluation.metrics import flat
+from firth.evaluation.question_answering import counts_by_question, find
 from firth.evaluation.question_answering import evaluate as measure
-from firth.evaluation.question_answering import find
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import RowLoss, at_least_float32
 from firth.layers.objective import CrossEntropy
@@ -99,6 +100,12 @@ class QuestionAnsweringRun(Run[QuestionAnswerer]):
         longest = self.recipe.objective.longest
         measured = measure(self.network, windows, longest=longest, batch=AT_ONCE, progress=progress)
         return {**flat(measured), "split": name}
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts:
+        name, windows = self._readings(path, split, progress)
+        longest = self.recipe.objective.longest
+        metrics = counts_by_question(self.network, windows, longest=longest, batch=AT_ONCE, progress=progress)
+        return JudgedTexts(name, hash_of((one.question, one.answers) for one in windows.questions), metrics)
 
     def _readings(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, QuestionWindows]:
         data, limit = self.recipe.data, self.recipe.training.context

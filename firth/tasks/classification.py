@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError, RunError, option
+from firth.evaluation.by_text import JudgedTexts, hash_of, macro_f1_of, mean_of
 from firth.evaluation.classification import class_log_probabilities, log_probabilities, measures
 from firth.evaluation.classification import evaluate as measure
 from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, measure_contrast
@@ -256,14 +257,31 @@ class ClassifierRun(Run[Classifier]):
     def _measured(
         self, path: str | Path | None, split: Split | None, progress: Progress, decision: Threshold | None
     ) -> dict[str, object]:
-        name, examples = self._examples(path, split, progress)
-        refuse_longer(examples.length_N, self.recipe.model.longest, f"texts of {name}")
-        loss = self.recipe.objective.loss
-        log_p_NC = class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=progress)
+        name, label_N, log_p_NC = self._probabilities(path, split, progress)
         best_N = None if decision is None else decision.decide(log_p_NC, self.labels)
-        measured = measures(log_p_NC, examples.label_N, self.labels, best_N, loss)
+        measured = measures(log_p_NC, label_N, self.labels, best_N, self.recipe.objective.loss)
         told = {} if decision is None else {"threshold": {"label": decision.label, "threshold": decision.threshold}}
         return {**flat(measured), "split": name, **told}
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts:
+        name, label_N, log_p_NC = self._probabilities(path, split, progress)
+        decision = self.threshold
+        best_N = log_p_NC.argmax(1) if decision is None else decision.decide(log_p_NC, self.labels)
+        loss = OBJECTIVES[self.recipe.objective.loss].loss(torch.from_numpy(log_p_NC), torch.from_numpy(label_N))
+        metrics = {
+            "accuracy": mean_of(best_N == label_N),
+            "macro_f1": macro_f1_of(label_N, best_N, len(self.labels)),
+            "loss": mean_of(loss.numpy()),
+        }
+        return JudgedTexts(name, hash_of(self.labels[n] for n in label_N), metrics)
+
+    def _probabilities(
+        self, path: str | Path | None, split: Split | None, progress: Progress
+    ) -> tuple[str, NDArray[np.int64], NDArray[np.float64]]:
+        """The name of the data, their labels, and log p_NC(class | text)."""
+        name, examples = self._examples(path, split, progress)
+        refuse_longer(examples.length_N, self.recipe.model.longest, f"texts of {name}")
+        return name, examples.label_N, class_log_probabilities(self.network, examples, batch=AT_ONCE, progress=progress)
 
     def _examples(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Examples]:
         if path is not None:

@@ -19,7 +19,8 @@ from firth.decoding.config import DecodingConfig, drawing
 from firth.decoding.keywords import DecodingKeywords
 from firth.decoding.search.speculative import Acceptance
 from firth.errors import ConfigError, DataError, option
-from firth.evaluation.perplexity import perplexity, random_loss, stream_shape
+from firth.evaluation.by_text import JudgedTexts, bits_by_block, hash_of, losses_by_block
+from firth.evaluation.perplexity import nats_by_token, perplexity, random_loss, stream_shape
 from firth.figures.figure import Tabled
 from firth.inspection.gradient_flow import Flow, flow
 from firth.inspection.inputs import Reading
@@ -280,6 +281,23 @@ class LanguageModelRun(Run[LanguageModel]):
             return result
         estimate = random_loss(network, text, random_batches, batch=config.batch, context=window, seed=seed, progress=progress)
         return {**result, **dataclasses.asdict(estimate), "seed": seed}
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts | None:
+        if not isinstance(self.task, RunningTextTask):  # conversations, and texts for learning in context
+            return None
+        name, text = text_of(self, path, split, progress)
+        config = self.recipe.training
+        carries = self.network.carries
+        batch, context = stream_shape(text, None, config.context) if carries else (config.batch, config.context)
+        nats = nats_by_token(self.network, text, batch=batch, context=context, progress=progress)
+        nats_N, ids = nats.astype(np.float64), np.asarray(text.ids, np.int64)
+        metrics = losses_by_block(nats_N, ids)
+        if not self.tokenizer.lossless:
+            return JudgedTexts(name, hash_of(ids), metrics)
+        tokens = self.tokenizer.spelling.tokens
+        begun_V = np.array([sum(byte & 0xC0 != 0x80 for byte in token) for token in tokens])  # characters, by their first bytes
+        metrics["bits_per_character"] = bits_by_block(nats_N, begun_V[ids[1:]])
+        return JudgedTexts(name, hash_of((b"".join(tokens[id] for id in ids.tolist()),)), metrics)
 
     def _reader(self, context: int | None, rotary_scaling: RotaryScaling | None) -> LanguageModel:
         """The network that reads windows of `context` tokens; positions that end before that are refused."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from firth.decoding.config import FILTERS, DecodingConfig, setting_names
 from firth.errors import ConfigError, DataError, did_you_mean
+from firth.evaluation.by_text import JudgedTexts
 from firth.inspection.attention import Attention, attention
 from firth.inspection.inputs import Reading
 from firth.inspection.predictions import Predictions
@@ -132,6 +133,19 @@ class Run(ABC, Generic[N]):
     def _evaluate(self, path: str | Path | None, split: Split | None, progress: Progress) -> dict[str, object]:
         """The metrics; runs with more arguments override `evaluate` instead."""
         raise NotImplementedError
+
+    @shows_progress
+    def by_text(
+        self, path: str | Path | None = None, progress: Progress | bool = True, *, split: Split | None = None
+    ) -> JudgedTexts | None:
+        """The metrics of `evaluate` for each text, in a form that can be summed, as `firth.compare("runs")` needs them to test
+        whether one run is better than another. None for tasks whose metrics are not sums over texts. `path` and `split` as for
+        `evaluate`."""
+        check_split(self.recipe.data, path, split)
+        return self._by_text(path, split, followed(progress))
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts | None:
+        return None
 
     # Contextual vectors
 

@@ -12,9 +12,10 @@ import numpy as np
 from torch import Tensor
 
 from firth.errors import ConfigError, DataError
+from firth.evaluation.by_text import JudgedTexts, hash_of
 from firth.evaluation.metrics import flat
+from firth.evaluation.tagging import counts_by_sentence, marks_spans, predict
 from firth.evaluation.tagging import evaluate as measure
-from firth.evaluation.tagging import marks_spans, predict
 from firth.inspection.inputs import Reading
 from firth.layers.cross_entropy import RowLoss
 from firth.models import EncoderConfig
@@ -109,6 +110,13 @@ class TaggerRun(Run[Tagger]):
         refuse_longer(sentences.length_N, self.network.context, f"sentences of {name}")
         measured = measure(self.network, sentences, self.labels, batch=AT_ONCE, progress=progress)
         return {**flat(measured), "split": name}
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts:
+        name, sentences = self._sentences(path, split, progress)
+        refuse_longer(sentences.length_N, self.network.context, f"sentences of {name}")
+        log_p_NC, best_N = predict(self.network, sentences, batch=AT_ONCE, progress=progress)
+        true = hash_of([*(self.labels[n] for n in sentences.label), *sentences.word_starts])
+        return JudgedTexts(name, true, counts_by_sentence(log_p_NC, best_N, sentences, self.labels))
 
     def _sentences(self, path: str | Path | None, split: Split | None, progress: Progress) -> tuple[str, Sentences]:
         if path is not None:

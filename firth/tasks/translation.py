@@ -16,8 +16,9 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig
 from firth.decoding.keywords import DecodingKeywords
 from firth.errors import ConfigError, DataError, option
+from firth.evaluation.by_text import JudgedTexts, hash_of, perplexity_from
 from firth.evaluation.metrics import flat
-from firth.evaluation.pairs import likelihood
+from firth.evaluation.pairs import likelihood, loss_by_text
 from firth.evaluation.translation import Written
 from firth.inspection.alignment import Alignment
 from firth.inspection.beam_tree import BeamTree
@@ -164,6 +165,13 @@ class TranslatorRun(Run[ConditionalDecoder]):
         measured = likelihood(translator.network, pairs, batch_tokens=batch_tokens, progress=progress)
         written = translator.written(pairs, config, progress).measures()
         return {**dataclasses.asdict(measured), **flat(written), "split": name, "beam": config.beam}
+
+    def _by_text(self, path: str | Path | None, split: Split | None, progress: Progress) -> JudgedTexts:
+        name, pairs = self._pairs(path, None, split, progress)
+        loss = loss_by_text(self.network, pairs, batch_tokens=self.recipe.training.batch_tokens, progress=progress)
+        written = self.translator.written(pairs, self.recipe.decoding, progress)
+        texts = (text.strip().lower() for text in (*written.sources, *written.references))
+        return JudgedTexts(name, hash_of(texts), {**written.by_text(), "loss": loss, "perplexity": perplexity_from(loss)})
 
     def written(self, path: str | Path | None = None, *, split: Split | None = None, progress: Progress = silent) -> Written:
         """The run's own translations of a test set beside the references; parts of it can be measured, too."""

@@ -157,6 +157,7 @@ VERBS = {
     "playground": ("playground",),
     "positions": ("positions",),
     "compare flow": ("compare", "flow"),
+    "compare runs": ("compare", "runs", "no-run", "no-other"),
     "compare cost": ("compare", "cost"),
     "compare learning": ("compare", "learning", "--out", "runs"),
     "vectors axis": ("vectors", "axis", "no.firth", "a", "b"),

@@ -134,7 +134,7 @@ def facts_of(run: Run[Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, flo
     steps = dataclasses.replace(run.recipe, training=dataclasses.replace(training, steps=max(1, last.get("step", 1))))
     return {
         "parameters": float(counts.parameters),
-        "flops": float(training_flops(steps, counts.flops(attended))),
+        "flops": float(training_flops(steps, counts.flops(attended))) if lines else None,
         "tokens": last.get("tokens"),
         "steps": last.get("step"),
         "seconds": last.get("seconds"),
