@@ -456,13 +456,12 @@ def _fit(option: Any, value: Any) -> Any:
 def _matching_table(tables: list[Any], value: Mapping[str, Any], at: str, ideas: Ideas[Any] | None = None) -> Any:
     """The dataclass of a union whose Literal fields accept the table's values; without a `family`, the first one's is used."""
     left = tables
-    discriminators = {name for table in tables for name, hint in _hints(table).items() if choices(hint)}
-    shared = [name for name in discriminators if all(name in _hints(table) for table in tables)]
+    shared = set[str].intersection(*(set(_hints(table)) for table in tables))
     for name in sorted(shared, key=lambda name: (name != "family", name != "kind", name)):
-        allowed = _choices(left, name)
         if len(left) == 1:
             break
-        if name in value:
+        allowed = _choices(left, name)
+        if allowed and name in value:
             if value[name] not in allowed:
                 shown = _shown(value[name])
                 advice = _advice(value[name], allowed, ideas if name == "kind" else None)

@@ -11,8 +11,8 @@ from firth.api import load
 from firth.errors import ConfigError
 from firth.evaluation.by_text import JudgedTexts
 from firth.experiments.records.run_record import RunRecord, read_record
+from firth.experiments.studies.facts import facts_of
 from firth.experiments.studies.tables import MeasuredCell
-from firth.experiments.studies.trial import facts_of
 from firth.figures.training import Log
 from firth.progress import Progress
 from firth.tasks.run import Run

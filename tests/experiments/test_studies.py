@@ -245,7 +245,7 @@ def test_every_shipped_study_can_be_planned_at_every_scale(name: str, tmp_path: 
     assert study.source
     for scale in study.scale:
         runs = plan(dataclasses.replace(study, budget=None), scale, tmp_path, path.parent, None, silent)
-        for job in runs.jobs:
+        for job in {repr((job.recipe.model, job.recipe.objective)): job for job in runs.jobs}.values():
             with torch.device("meta"), Uninitialised():
                 job.recipe.resolved().task.network(300, 300)
 
@@ -335,3 +335,26 @@ def test_a_cost_without_held_out_data_is_refused(tmp_path: Path) -> None:
     _, runs = planned(written(tmp_path, table), tmp_path / "out")
     with pytest.raises(ConfigError, match=r"no data are held out\. Set data\.valid"):
         trial.run_job(runs.jobs[0])
+
+
+def test_a_setting_that_is_a_number_is_a_measure_also_of_a_run_that_diverged(tmp_path: Path) -> None:
+    table = cost_table("training.rate", "model.width", "loss", rate=0.25)
+    assert report(written(tmp_path, table), tmp_path / "out").values("gru", "m0") == [0.25, 0.25]
+    table["settings"]["training"] |= {"rate": 1e30, "clip": 0.0, "optimizer": "sgd", "schedule": "constant"}
+    _, runs = planned(written(tmp_path, table), tmp_path / "other")
+    result = trial.run_job(runs.jobs[0])
+    assert result.diverged
+    assert result.measures == {"m0": 1e30, "m1": float(runs.jobs[0].recipe.model.width), "m2": None}
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("training.rat", 'the metric "training.rat" is no setting of these runs. Did you mean "rate"'),
+        ("model.kind", "the metric \"model.kind\" is 'gru' in one of the runs, which is no number"),
+    ],
+)
+def test_a_setting_that_is_no_number_is_refused_before_anything_is_trained(metric: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(written(tmp_path, cost_table(metric)), tmp_path / "out")
+    assert message in str(error.value)

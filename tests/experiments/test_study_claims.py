@@ -72,6 +72,28 @@ def test_the_slope_is_that_of_a_line_through_the_logarithms(points: list[tuple[f
     assert verdict("slope(loss, size) >= 0", measures).margin == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
+@given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 9)), min_size=2, max_size=5, unique_by=lambda pair: pair[0]))
+def test_argmin_is_the_x_of_the_lowest_y_of_each_seed(points: list[tuple[float, float]]) -> None:
+    arms = [f"m{n}" for n in range(len(points))]
+    losses = {arm: [loss, -loss] for arm, (loss, _) in zip(arms, points, strict=True)}  # the second seed turns the order around
+    measures = table(loss=losses, rate={arm: [rate, rate] for arm, (_, rate) in zip(arms, points, strict=True)})
+    expected = (min(points)[1] + max(points)[1]) / 2
+    assert verdict("argmin(loss, rate) >= 0", measures).margin == pytest.approx(expected)
+    first = verdict(f"argmin(loss, rate, {arms[1]}, {arms[0]}) >= 0", measures)
+    assert first.margin == pytest.approx((points[0][1] + points[1][1]) / 2)
+
+
+def test_a_diverged_run_is_never_the_lowest_and_one_that_was_not_trained_is_not_measured() -> None:
+    nan = float("nan")
+    diverged = table(loss={"a": [nan], "b": [2.0], "c": [3.0]}, rate={"a": [0.1], "b": [0.2], "c": [0.3]})
+    assert verdict("argmin(loss, rate) >= 0", diverged).margin == 0.2
+    assert verdict("argmin(loss, rate, a) >= 0", diverged).held is None
+    untrained = table(loss={"a": [nan], "b": [2.0]}, rate={"a": [nan], "b": [0.2]})
+    assert verdict("argmin(loss, rate) >= 0", untrained).held is None
+    with pytest.raises(ConfigError, match=r"needs argmin\(measure, measure, arm, …\)"):
+        verdict("argmin(loss, a) >= 0", diverged)
+
+
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:
     found = verdict("x(a) > x(b)", table(x={"a": [1.0, 2.0], "b": [0.0, float("nan")]}))
     assert (found.held, found.margin, found.text()) == (None, None, "not measured")

@@ -36,7 +36,6 @@ _ORDER: Mapping[type[ast.cmpop], Callable[[Values, Values], Values]] = {
     ast.LtE: lambda left, right: right - left,
     ast.Lt: lambda left, right: right - left,
 }
-SLOPE = "slope"
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def _value(node: ast.expr, table: Table, check: str) -> Values:
             return combined
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
             return _called(name, args, table, check)
-    known = ", ".join([*_FUNCTIONS, SLOPE])
+    known = ", ".join([*_FUNCTIONS, *_OVER_ARMS])
     raise ConfigError(f'the claim "{check}" contains "{ast.unparse(node)[:40]}". Use measure(arm), numbers, + - * / and {known}.')
 
 
@@ -114,25 +113,42 @@ def _called(name: str, args: Sequence[ast.expr], table: Table, check: str) -> Va
         if len(args) != 1:
             raise ConfigError(f'the claim "{check}" gives {name} {len(args)} arms; expected one')
         return table[name][_arm(args[0], table[name], check)]
-    if name == SLOPE:
-        return _slope(args, table, check)
+    if name in _OVER_ARMS:
+        return _over_arms(name, args, table, check)
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](*(_value(one, table, check) for one in args))
-    known = [*table, *_FUNCTIONS, SLOPE]
+    known = [*table, *_FUNCTIONS, *_OVER_ARMS]
     raise ConfigError(f'the claim "{check}" asks for {name}, which the study does not measure.{did_you_mean(name, known)}')
 
 
-def _slope(args: Sequence[ast.expr], table: Table, check: str) -> Values:
-    """slope(y, x, arm, …): the exponent b of y = a · x^b, by least squares of log y on log x over the arms (by default all)."""
+def _over_arms(name: str, args: Sequence[ast.expr], table: Table, check: str) -> Values:
+    """slope(y, x, arm, …) or argmin(y, x, arm, …), by default over all arms."""
     if len(args) < 2 or not all(isinstance(one, ast.Name) and one.id in table for one in args[:2]):
-        raise ConfigError(f'the claim "{check}" needs {SLOPE}(measure, measure, arm, …)')
+        raise ConfigError(f'the claim "{check}" needs {name}(measure, measure, arm, …)')
     y, x = (table[one.id] for one in args[:2] if isinstance(one, ast.Name))
     arms = [_arm(one, y, check) for one in args[2:]] or list(y)
-    log_y, log_x = (np.log(np.array([of[arm] for arm in arms])) for of in (y, x))  # arms × seeds
+    y_as, x_as = (np.array([of[arm] for arm in arms]) for of in (y, x))  # arms × seeds
+    return _OVER_ARMS[name](y_as, x_as)
+
+
+def _slope(y_as: Values, x_as: Values) -> Values:
+    """The exponent b of y = a · x^b, by least squares of log y on log x."""
+    log_y, log_x = np.log(y_as), np.log(x_as)
     away = log_x - log_x.mean(axis=0)
     total = (away**2).sum(axis=0)
     slopes: Values = (away * log_y).sum(axis=0) / np.where(total == 0, 1, total)
     return slopes
+
+
+def _argmin(y_as: Values, x_as: Values) -> Values:
+    """The x of the arm with the lowest y. An arm whose x is known has no y if it diverged: then it is not the lowest."""
+    compared = np.where(np.isnan(y_as), np.inf, y_as)
+    lowest: Values = np.take_along_axis(x_as, compared.argmin(axis=0)[None], axis=0)[0]
+    unknown = np.isnan(x_as).any(axis=0) | np.isinf(compared).all(axis=0)
+    return np.where(unknown, np.nan, lowest)
+
+
+_OVER_ARMS: Mapping[str, Callable[[Values, Values], Values]] = {"slope": _slope, "argmin": _argmin}
 
 
 def _arm(node: ast.expr, known: Mapping[str, Values], check: str) -> str:

@@ -18,6 +18,7 @@ from firth.config import settings, to_table
 from firth.errors import ConfigError, RunError, option
 from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.budget import Solved, solved
+from firth.experiments.studies.facts import setting_of
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, flattened
 from firth.files import is_file
 from firth.progress import Progress
@@ -98,6 +99,7 @@ def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
                 f'measure.{name}.metric is "{measure.metric}", which needs validations during training. Set '
                 "training.evaluate_every."
             )
+        setting_of(chosen, measure.metric)  # refuses one that does not exist
     return chosen
 
 

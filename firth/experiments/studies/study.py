@@ -50,7 +50,8 @@ class Measure:
     """A number that every run gives: a metric of `firth evaluate`, or a fact about its training."""
 
     # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"; "seconds_to(1.6)",
-    # "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at most 1.6
+    # "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at most 1.6; a setting
+    # that is a number, such as "training.rate"
     metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists

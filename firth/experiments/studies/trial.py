@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,16 @@ from firth.api.training import train_into
 from firth.errors import ConfigError, Diverged, RunError
 from firth.evaluation.metrics import flat
 from firth.experiments.records.cost_to_loss import cost_to_loss
-from firth.experiments.studies.budget import training_flops
+from firth.experiments.studies.facts import FACTS, facts_of, setting_of
 from firth.experiments.studies.plan import StudyJob
 from firth.experiments.studies.study import Measure
 from firth.files import is_file
-from firth.models.counting import count
 from firth.tasks.run import Run
 from firth.tasks.translation import TranslatorRun
 from firth.training import log
 from firth.training.folder import RunFolder
 
 RESULT = "result.json"
-FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,8 @@ def run_job(job: StudyJob) -> RunResult:
             train_into(job.recipe, job.folder, resume=True)
             result = _measured(job)
         except Diverged as error:
-            result = RunResult(job.asked, dict.fromkeys(job.measures), diverged=str(error))
+            known_values = {name: setting_of(job.recipe, measure.metric) for name, measure in job.measures.items()}
+            result = RunResult(job.asked, known_values, diverged=str(error))
     notes = dict.fromkeys(str(one.message) for one in told if one.category is UserWarning)
     result = dataclasses.replace(result, notes=tuple(notes))
     files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
@@ -81,6 +80,9 @@ def _measured(job: StudyJob) -> RunResult:
     for name, measure in job.measures.items():
         if measure.metric in FACTS:
             values[name] = facts[measure.metric]
+            continue
+        if (setting := setting_of(job.recipe, measure.metric)) is not None:
+            values[name] = setting
             continue
         if (cost := cost_to_loss(measure.metric)) is not None:
             if not any("valid" in line for line in lines):
@@ -123,20 +125,3 @@ def _number(evaluated: Mapping[str, Any], name: str, measure: Measure) -> float 
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ConfigError(f"measure.{name}.metric is {measure.metric}, which is no number")
     return None if value is None else float(value)
-
-
-def facts_of(run: Run[Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Size and cost of a trained run, from its network and the lines of its log."""
-    last = lines[-1] if lines else {}
-    training = run.recipe.training
-    counts = count(run.network)
-    attended = training.context if run.recipe.model.kind == "transformer" else 0
-    steps = dataclasses.replace(run.recipe, training=dataclasses.replace(training, steps=max(1, last.get("step", 1))))
-    return {
-        "parameters": float(counts.parameters),
-        "flops": float(training_flops(steps, counts.flops(attended))) if lines else None,
-        "tokens": last.get("tokens"),
-        "steps": last.get("step"),
-        "seconds": last.get("seconds"),
-        "tokens_per_second": last.get("tokens_per_second"),
-    }
