@@ -12,6 +12,7 @@ from firth.errors import ConfigError
 from firth.evaluation.by_text import JudgedTexts
 from firth.experiments.records.run_record import RunRecord, read_record
 from firth.experiments.studies.facts import facts_of
+from firth.experiments.studies.study import Measure
 from firth.experiments.studies.tables import MeasuredCell
 from firth.figures.training import Log
 from firth.progress import Progress
@@ -53,7 +54,7 @@ class ComparedModel:
         return [run.metrics.get(name, run.facts.get(name)) for run in self.runs]
 
     def cell(self, name: str) -> MeasuredCell:
-        return MeasuredCell.over(self.values(name), None, _DIGITS.get(name, 4))
+        return MeasuredCell.over(self.values(name), None, Measure(metric=name, digits=_DIGITS.get(name, 4)))
 
     def fact(self, name: str) -> str:
         """A fact about the training for the table: its mean; FLOPs as 1.2e+15."""
@@ -101,7 +102,8 @@ def measured_run(path: Path, data: str | Path | None, split: Split | None, devic
         name = str(measured.get("split", ""))
     else:
         metrics, name = {one: counts.value for one, counts in judged.metrics.items()}, judged.name
-    return EvaluatedRun(path, run.task.name, metrics, facts_of(run), judged, name, log.read(RunFolder(path).log))
+    lines = log.read(RunFolder(path).log)
+    return EvaluatedRun(path, run.task.name, metrics, facts_of(run, lines), judged, name, lines)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
