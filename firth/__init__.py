@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from firth.experiments.playground import playground as playground
     from firth.experiments.records.listing import runs as runs
     from firth.experiments.studies.reproduce import reproduce as reproduce
+    from firth.experiments.sweeps.sweep import sweep as sweep
     from firth.experiments.verify import verify as verify
     from firth.ideas import use as use
     from firth.tasks.run import Run as Run
@@ -34,6 +35,7 @@ _HOMES = {
     **{name: f"experiments.{name}" for name in ("compare", "describe", "playground", "verify")},
     "reproduce": "experiments.studies.reproduce",
     "runs": "experiments.records.listing",
+    "sweep": "experiments.sweeps.sweep",
     "Model": "tasks.run",  # the former name of Run
     "Run": "tasks.run",
     "use": "ideas",
@@ -42,7 +44,7 @@ _ROOMS = ("search", "vectors")
 
 __all__ = [
     "FirthError", "Recipe", "Run", "__version__", "compare", "describe", "export_model", "import_model", "load", "playground",
-    "reproduce", "runs", "search", "train", "train_recipe", "use", "vectors", "verify", "walk",
+    "reproduce", "runs", "search", "sweep", "train", "train_recipe", "use", "vectors", "verify", "walk",
 ]  # fmt: skip
 
 

@@ -116,6 +116,15 @@ def split_assignment(assignment: Assignment) -> tuple[str, Any]:
     return key, _toml_value(text)
 
 
+def split_values(text: str) -> list[Any]:
+    """The values of a list without its brackets, 64,128 or gru,lstm: read as TOML, and as bare strings where it is not TOML."""
+    try:
+        values: list[Any] = tomllib.loads(f"values = [{text}]")["values"]
+    except (ValueError, RecursionError):
+        return [_toml_value(part.strip()) for part in text.split(",")]
+    return values
+
+
 def with_changes(summary: str, named: Iterable[str]) -> str:
     """The summary of a configuration in which these settings were changed."""
     return f"{summary}; changed: {', '.join(dict.fromkeys(named))}"
@@ -508,6 +517,15 @@ def names_in(schema: Any, at: str = "") -> Iterator[str]:
         for option in options_of(hint):
             if dataclasses.is_dataclass(option):
                 yield from names_in(option, _join(at, name))
+
+
+def number_types(schema: Any, name: str) -> set[type]:
+    """Which of int and float the setting with this dotted name may be, in any kind of its tables."""
+    hints, schemas = [], [schema]
+    for part in name.split("."):
+        hints = [_hints(one)[part] for one in schemas if part in _hints(one)]
+        schemas = [option for hint in hints for option in options_of(hint) if dataclasses.is_dataclass(option)]
+    return {option for hint in hints for option in options_of(hint) if option in (int, float)}
 
 
 class OwnIdea(NamedTuple):

@@ -82,6 +82,12 @@ class Diverged(FirthError):
     exit_code = 1
 
 
+class Pruned(FirthError):
+    """A trial of a sweep that was stopped early, because others are better at the same step."""
+
+    exit_code = 1
+
+
 class OutOfMemory(FirthError):
     """More memory is needed than there is."""
 

@@ -50,7 +50,7 @@ def fences(text: str) -> list[Fence]:
         end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == mark), None)
         assert end is not None, f"line {at + 1}: a fence is never closed"
         assert language not in OTHER_NAMES, f"line {at + 1}: call this fence {OTHER_NAMES[language]}, so that it is run"
-        if language in RUN and not _exempt(lines, at):
+        if (language in RUN or opening["title"]) and not _exempt(lines, at):
             code = "\n".join(line.removeprefix(indent) for line in lines[at + 1 : end])
             known = at > 0 and lines[at - 1] == "<!-- known answer -->"
             found.append(Fence(language, code + "\n", at + 2, known, opening["title"]))

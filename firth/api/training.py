@@ -63,6 +63,7 @@ class Watcher:
     begin: Callable[[loop.Training, Recipe], object] = lambda training, recipe: None  # called once, before the first step
     step: Callable[[StepReport], object] = lambda report: None  # called with the record of each step
     notice: Callable[[str], None] = lambda message: None  # called with each remark about the recipe or the data
+    expects_validation: bool = False  # refuse data of which nothing is held out, because `step` needs validation metrics
 
 
 def train(
@@ -235,7 +236,7 @@ def _prepare(recipe: Recipe, folder: RunFolder, existing: Existing, watcher: Wat
         watcher.notice(notice)
     recipe = with_facts(recipe, data, old)
     batches = recipe.task.batches(data)  # an error now, not after there is a folder
-    _expect_validation(recipe, data)
+    _expect_validation(recipe, data, watcher)
     _expect_memory(recipe, data)
     saved = old is not None and checkpoint.checkpoints(folder)  # otherwise stopped before the first one: from the start
     network = initial_network(recipe, data, watcher.notice, folder if saved else None)
@@ -259,12 +260,16 @@ def _write_folder(recipe: Recipe, data: Any, folder: RunFolder, *, new: bool) ->
     RunFolder.create(folder.path, recipe.toml(), tokenizer.to_json(), source, tokenizer.settings_json())
 
 
-def _expect_validation(recipe: Recipe, data: Any) -> None:
+def _expect_validation(recipe: Recipe, data: Any, watcher: Watcher) -> None:
+    if data.valid is not None:
+        return
     kind = OPTIMIZERS[recipe.training.optimizer]
-    if kind.needs_validation and data.valid is None:
+    if kind.needs_validation:
         raise ConfigError(
             f'training.optimizer = "{kind.kind}" depends on the validation loss, but no data are held out. Set data.valid.'
         )
+    if watcher.expects_validation:
+        raise ConfigError("trials are compared on validation data, but no data are held out. Set data.valid or data.valid_path.")
 
 
 def _expect_memory(recipe: Recipe, data: Any) -> None:

@@ -64,10 +64,8 @@ def _measured(folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
     data, unless they came from standard input. The test data are left to `evaluate`: they choose no setting."""
     from firth.api import load
     from firth.training import log
-    from firth.training.trainer import selection_loss
+    from firth.training.trainer import best_validation
 
-    evaluations: list[dict[str, Any]] = [line["valid"] for line in log.read(folder.log) if "valid" in line]
-    if evaluations:
-        best = min(evaluations, key=lambda valid: selection_loss(valid, recipe.training.select))
+    if (best := best_validation(log.read(folder.log), recipe.training.select)) is not None:
         return {**best, "split": "valid"}
     return {} if recipe.data.path == "-" else load(folder.path, recipe.training.device).evaluate(split="train")

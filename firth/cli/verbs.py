@@ -31,6 +31,7 @@ from firth.cli import (
     search,
     senses,
     serve,
+    sweep,
     tag,
     threshold,
     tokenize,

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +26,7 @@ from firth.training import log
 from firth.training.folder import RunFolder
 
 K = TypeVar("K")
+R = TypeVar("R")
 
 _LOOK_EVERY = 0.5  # seconds
 _NICE = 10  # the machine stays usable
@@ -75,6 +77,36 @@ class Workers(Generic[K]):
         task is raised here."""
         done, _ = wait(self.tasks, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
         return [(self.tasks.pop(one), _outcome(one)) for one in list(self.tasks) if one in done]
+
+    def work(
+        self,
+        ready: Callable[[int], Sequence[K]],
+        task: Callable[[K], R],
+        done: Callable[[K, R], object],
+        look: Callable[[], object],
+    ) -> None:
+        """Run `task` on every key until `ready`, which is called with the number of free processes, returns none. `done` gets
+        what a task returned, and `look` is called about twice a second."""
+        while True:
+            for key in ready(self.free):
+                self.start(key, task, key)
+            if not self.tasks:
+                return
+            for key, returned in self.ended():
+                done(key, returned)
+            look()
+
+
+@contextlib.contextmanager
+def remarks() -> Iterator[list[str]]:
+    """The warnings for users in this context, each once, instead of on stderr, where they would tear the table of all runs."""
+    told: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield told
+        finally:
+            told += dict.fromkeys(str(one.message) for one in caught if one.category is UserWarning)
 
 
 def _outcome(task: Future[Any]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import re
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, fields
@@ -54,6 +56,14 @@ class Table:
         columns = list(zip(self.headings, *self.rows, strict=True))
         aligned = [_aligned(column, first=n == 0) for n, column in enumerate(columns)]
         return ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
+
+    def csv(self) -> str:
+        """The table as CSV, numbers with all their digits."""
+        written = io.StringIO()
+        lines = csv.writer(written, lineterminator="\n")
+        lines.writerow(self.headings)
+        lines.writerows([cell.value if isinstance(cell, Number) else cell for cell in row] for row in self.rows)
+        return written.getvalue()
 
     def _repr_html_(self) -> str:
         return self.html()

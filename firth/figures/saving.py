@@ -8,8 +8,6 @@ with; a picture of a figure with a slider shows its last position.
 from __future__ import annotations
 
 import asyncio
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -59,7 +57,7 @@ def save_contents(
         case "json":
             contents = [_json(title, tables).encode()]
         case "csv":
-            contents = [_csv(table).encode() for _, table in tables]
+            contents = [table.csv().encode() for _, table in tables]
         case _:
             contents = _pictures(figures, kind)
     for number, content in enumerate(contents, start=1):
@@ -70,14 +68,6 @@ def save_contents(
         with files.replacing(one) as temporary:
             temporary.write_bytes(content)
     return paths
-
-
-def _csv(table: Table) -> str:
-    written = io.StringIO()
-    lines = csv.writer(written, lineterminator="\n")
-    lines.writerow(table.headings)
-    lines.writerows([cell.value if isinstance(cell, Number) else cell for cell in row] for row in table.rows)
-    return written.getvalue()
 
 
 def _json(title: str, tables: Sequence[tuple[str, Table]]) -> str:

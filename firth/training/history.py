@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firth import files
-from firth.errors import Diverged, Interrupted, RunError
+from firth.errors import Diverged, Interrupted, Pruned, RunError
 from firth.training.command import command_line
 from firth.training.folder import RunFolder
 from firth.version import __version__
@@ -62,6 +62,8 @@ def outcome_of(error: BaseException | None) -> str:
             return "interrupted"
         case Diverged():
             return "diverged"
+        case Pruned():
+            return "pruned"
         case _:
             return "failed"
 

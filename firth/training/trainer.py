@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +115,12 @@ def selection_loss(valid: dict[str, Any], select: str) -> float:
     """The number that model selection minimises: the metric, or its negative if higher is better."""
     value = float(valid[select])
     return -value if METRICS[select].higher else value
+
+
+def best_validation(lines: Sequence[dict[str, Any]], select: str) -> dict[str, Any] | None:
+    """The validation in a log whose weights are kept; None if there was none."""
+    evaluations = [line["valid"] for line in lines if "valid" in line]
+    return min(evaluations, key=lambda valid: selection_loss(valid, select), default=None)
 
 
 def _note_validation(training: Training, valid: dict[str, Any] | None, select: str) -> bool:

@@ -154,6 +154,7 @@ VERBS = {
     "dynamics": ("dynamics",),
     "extrapolate": ("extrapolate",),
     "reproduce": ("reproduce", "garg2022"),
+    "sweep": ("sweep", "hello"),
     "playground": ("playground",),
     "positions": ("positions",),
     "compare flow": ("compare", "flow"),

@@ -121,8 +121,8 @@ def _text(value: Any) -> str | None:
 
 
 def _status(table: Table, figures: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str | None:
-    """imported, finished, interrupted, diverged, failed, or unfinished: killed, or still in training. None for a run of an older
-    firth that may have stopped early."""
+    """imported, finished, interrupted, diverged, pruned, failed, or unfinished: killed, or still in training. None for a run of
+    an older firth that may have stopped early."""
     if table.get("imported"):
         return "imported"
     if records and (outcome := _text(records[-1].get("outcome"))):

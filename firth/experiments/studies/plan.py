@@ -25,7 +25,7 @@ from firth.progress import Progress
 from firth.training.folder import RunFolder
 
 PLAN = "plan.json"
-_MEASURED = ("data", "tokenizer", "model", "objective", "training", "decoding")  # what a result depends on
+MEASURED = ("data", "tokenizer", "model", "objective", "training", "decoding")  # what a result depends on
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def expect_same(jobs: Sequence[StudyJob], asked: Mapping[Path, Mapping[str, Any]
         if job.folder not in asked:
             continue
         run = read_run_recipe(RunFolder(job.folder).recipe)
-        others = differences(run, with_tokenizer_of_run(job.recipe.resolved(), run), _MEASURED)
+        others = differences(run, with_tokenizer_of_run(job.recipe.resolved(), run), MEASURED)
         what = [f"{table}.{key} = {before!r} instead of {after!r}" for table, key, before, after in others]
         what += [] if asked[job.folder] == job.asked else ["other measures"]
         if what:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from firth.experiments.studies.plan import StudyJob
@@ -24,19 +24,23 @@ def run_all(jobs: Sequence[StudyJob], at_once: int | None, watch: Watch) -> dict
 
 
 def _run(
-    waiting: list[StudyJob], jobs: Sequence[StudyJob], results: dict[Path, RunResult], team: Workers[Path], watch: Watch
+    waiting: list[StudyJob], jobs: Sequence[StudyJob], results: dict[Path, RunResult], team: Workers[StudyJob], watch: Watch
 ) -> None:
-    while waiting or team.tasks:
-        ready = [one for one in waiting if one.after is None or one.after in results]
-        for job in ready[: team.free]:
+    def ready(free: int) -> list[StudyJob]:
+        chosen = [one for one in waiting if one.after is None or one.after in results][:free]
+        for job in chosen:
             waiting.remove(job)
-            team.start(job.folder, run_job, job)
-        results.update(team.ended())
-        watch(_states(jobs, results, team.tasks.values()))
+        return chosen
+
+    def done(job: StudyJob, result: RunResult) -> None:
+        results[job.folder] = result
+
+    team.work(ready, run_job, done, lambda: watch(_states(jobs, results, team.tasks.values())))
 
 
-def _states(jobs: Sequence[StudyJob], results: dict[Path, RunResult], submitted: Collection[Path]) -> list[RunProgress]:
-    return [_state(job, results.get(job.folder), job.folder in submitted) for job in jobs]
+def _states(jobs: Sequence[StudyJob], results: dict[Path, RunResult], submitted: Iterable[StudyJob]) -> list[RunProgress]:
+    training = {job.folder for job in submitted}
+    return [_state(job, results.get(job.folder), job.folder in training) for job in jobs]
 
 
 def _state(job: StudyJob, result: RunResult | None, submitted: bool) -> RunProgress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.facts import FACTS, facts_of, setting_of
 from firth.experiments.studies.plan import StudyJob
 from firth.experiments.studies.study import Measure
+from firth.experiments.workers import remarks
 from firth.files import is_file
 from firth.tasks.run import Run
 from firth.tasks.translation import TranslatorRun
@@ -45,15 +45,13 @@ def run_job(job: StudyJob) -> RunResult:
     known = read_result(job.folder)
     if known is not None:
         return known
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with remarks() as notes:
         try:
             train_into(job.recipe, job.folder, resume=True)
             result = _measured(job)
         except Diverged as error:
             known_values = {name: setting_of(job.recipe, measure.metric) for name, measure in job.measures.items()}
             result = RunResult(job.asked, known_values, diverged=str(error))
-    notes = dict.fromkeys(str(one.message) for one in told if one.category is UserWarning)
     result = dataclasses.replace(result, notes=tuple(notes))
     files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
     return result

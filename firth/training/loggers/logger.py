@@ -78,7 +78,7 @@ class Logger(Idea, ABC):
 
     @abstractmethod
     def close(self, outcome: str) -> None:
-        """The training ended: "finished", "interrupted", "diverged" or "failed"."""
+        """The training ended: "finished", "interrupted", "diverged", "pruned" or "failed"."""
 
 
 def numbers(line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

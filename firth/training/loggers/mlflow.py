@@ -21,7 +21,7 @@ from firth.version import __version__
 _EXPERIMENT = "firth"
 _LONGEST = 6000  # characters of a parameter
 _AT_ONCE = {"params": 100, "metrics": 1000}  # MLflow's limits of a request
-_STATUS = {"finished": "FINISHED", "interrupted": "KILLED"}  # any other: FAILED
+_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "pruned": "KILLED"}  # any other: FAILED
 
 
 class MLflow(Logger):

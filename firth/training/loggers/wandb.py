@@ -10,7 +10,7 @@ from firth.errors import RunError
 from firth.training.loggers.logger import LoggedRun, Logger, numbers
 
 _PROJECT = "firth"
-_EXIT_CODES = {"finished": 0, "interrupted": 255}  # with 255, W&B shows a run as killed; with any other but 0, as failed
+_EXIT_CODES = {"finished": 0, "interrupted": 255, "pruned": 255}  # 255 is "killed" in W&B, any other but 0 "failed"
 
 
 class WeightsAndBiases(Logger):
