@@ -619,7 +619,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
     "compare runs": {
         "{lstm} {lstm2} {rotary} --json": {
             **_SAVE,
-            "--data": ("--data {text}", "--data {text2}"),
+            "--data": ("--data {text}", "--data {text3}"),
             "--split": ("--split train", "--split valid"),
             "--apart": ("", "--apart"),
             "--samples": ("--split train --samples 100", "--split train --samples 200"),
@@ -808,6 +808,7 @@ STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 
 FILES = {"results": {"results.md": f"{BEGIN}\n{END}\n"}}
 # Verbs that train, compile or draw much.
 LONG = {
-    "align", "caption", "chat", "compare flow", "compare learning", "data export", "evaluate", "export", "extrapolate",
-    "generate", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases", "vectors train",
+    "align", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export", "evaluate", "export",
+    "extrapolate", "generate", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases",
+    "vectors train",
 }  # fmt: skip
