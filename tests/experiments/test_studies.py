@@ -358,3 +358,80 @@ def test_a_setting_that_is_no_number_is_refused_before_anything_is_trained(metri
     with pytest.raises(ConfigError) as error:
         planned(written(tmp_path, cost_table(metric)), tmp_path / "out")
     assert message in str(error.value)
+
+
+def windows_table(folder: Path, **model: Any) -> dict[str, Any]:
+    """A Transformer, measured in windows of once and twice the length of those of its training."""
+    (folder / "transformer.toml").write_text(tomli_w.dumps(recipe_table(model="transformer")))
+    measures = {f"at_{ratio}": {"metric": "loss", "context_ratio": ratio} for ratio in (1, 2)} | {"loss": {"metric": "loss"}}
+    arm = {"recipe": "transformer.toml", "settings": {"model": model}}
+    return cost_table() | {"measure": measures, "arm": {"one": arm}, "scale": {"small": {}}}
+
+
+def test_a_loss_in_longer_windows_is_that_of_evaluate(tmp_path: Path) -> None:
+    result = report(written(tmp_path, windows_table(tmp_path, position="alibi")), tmp_path / "out")
+    run = firth.load(tmp_path / "out" / "runs" / "one-0")
+    context = run.recipe.training.context
+    assert result.values("one", "at_2")[0] == run.evaluate(context=2 * context, progress=False)["loss"]
+    assert result.values("one", "at_1") == result.values("one", "loss")
+    assert result.values("one", "at_2") != result.values("one", "loss")
+
+
+def test_positions_that_end_before_the_longer_windows_have_no_loss_there(tmp_path: Path) -> None:
+    result = report(written(tmp_path, windows_table(tmp_path, position="learned")), tmp_path / "out")
+    assert result.values("one", "at_1") == result.values("one", "loss")
+    assert result.values("one", "at_2") == [None, None]
+    assert result.cell("one", "at_2").text() == "–"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            cost_table() | {"measure": {"long": {"metric": "loss", "context_ratio": 2}}},
+            "context_ratio only applies to Transformer",
+        ),
+        (cost_table() | {"measure": {"long": {"metric": "loss", "context_ratio": 0}}}, "context_ratio is 0.0; expected a number"),
+    ],
+)
+def test_longer_windows_of_other_models_are_refused_before_anything_is_trained(
+    table: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(written(tmp_path, table), tmp_path / "out")
+    assert message in str(error.value)
+
+
+def test_the_bytes_that_generating_keeps_are_measures(tmp_path: Path) -> None:
+    table = windows_table(tmp_path, attention={"kv_heads": 1}, depth=3)
+    table["measure"] = {"per_token": {"metric": "state_per_token"}, "state": {"metric": "state"}}
+    table["arm"]["lstm"] = {"recipe": "own.toml", "settings": {"model": {"kind": "lstm", "width": 8, "depth": 2}}}
+    result = report(written(tmp_path, table), tmp_path / "out")
+    assert result.values("one", "per_token") == [4 * 3 * 2 * 16.0] * 2  # bytes × layers × (key and value) × width of a head
+    assert result.values("one", "state") == [0.0, 0.0]
+    assert result.values("lstm", "per_token") == [0.0, 0.0]
+    assert result.values("lstm", "state") == [4 * 2 * 2 * 8.0] * 2  # bytes × layers × (h and c) × width
+
+
+def test_overrides_of_a_scale_come_after_the_settings_of_the_arms(tmp_path: Path) -> None:
+    table = {key: value for key, value in TABLE.items() if key != "budget"}
+    table["arm"] = {name: arm | {"settings": {"training": {"steps": 7, "batch": 3}}} for name, arm in TABLE["arm"].items()}
+    table["scale"] = {"small": {"settings": {"training": {"steps": 5}}}, "one": {"overrides": {"training": {"steps": 2}}}}
+    file = written(tmp_path, table)
+    steps = {
+        scale: {job.recipe.training.steps for job in planned(file, tmp_path / scale, scale)[1].jobs} for scale in ("small", "one")
+    }
+    assert steps == {"small": {7}, "one": {2}}
+    assert {job.recipe.training.batch for job in planned(file, tmp_path / "one", "one")[1].jobs} == {3}
+
+
+def test_an_arm_may_have_another_kind_of_an_idea_than_its_recipe(tmp_path: Path) -> None:
+    table = windows_table(tmp_path, position={"kind": "shaw", "max_distance": 3})
+    table["settings"] |= {"model": {"position": {"kind": "rotary", "base": 500.0}, "norm": {"kind": "layer"}}}
+    table["measure"] = {"loss": {"metric": "loss"}}
+    table["arm"]["same"] = {"recipe": "transformer.toml", "settings": {"model": {"norm": {"kind": "layer", "eps": 0.5}}}}
+    _, runs = planned(written(tmp_path, table), tmp_path / "out")
+    models = {job.arm: job.recipe.model for job in runs.jobs}
+    assert (models["one"].position.kind, models["one"].position.max_distance) == ("shaw", 3)
+    assert (models["same"].position.kind, models["same"].position.base) == ("rotary", 500.0)
+    assert (models["same"].norm.kind, models["same"].norm.eps) == ("layer", 0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -92,6 +92,32 @@ def test_a_diverged_run_is_never_the_lowest_and_one_that_was_not_trained_is_not_
     assert verdict("argmin(loss, rate) >= 0", untrained).held is None
     with pytest.raises(ConfigError, match=r"needs argmin\(measure, measure, arm, …\)"):
         verdict("argmin(loss, a) >= 0", diverged)
+
+
+@given(st.floats(-3, 3), st.floats(0.01, 10), st.lists(st.floats(0.1, 100), min_size=3, max_size=6), st.floats(-1, 1))
+def test_the_vertex_is_that_of_numpys_parabola_over_the_logarithms(low: float, a: float, xs: list[float], noise: float) -> None:
+    assume(np.diff(np.sort(np.log(xs))).min() > 0.1)
+    arms = [f"m{n}" for n in range(len(xs))]
+    losses = [a * (np.log(x) - low) ** 2 + 5 + noise * a * 0.1 * (-1) ** n for n, x in enumerate(xs)]
+    first, second, _ = np.polyfit(np.log(xs), losses, 2)
+    measures = table(
+        loss={arm: [one, -one] for arm, one in zip(arms, losses, strict=True)},  # the second seed's has no minimum
+        size={arm: [x, x] for arm, x in zip(arms, xs, strict=True)},
+    )
+    seeds = {name: {arm: values[:1] for arm, values in of.items()} for name, of in measures.items()}
+    assume(first > 1e-3)
+    found = verdict("log(vertex(loss, size)) >= 0", seeds).margin
+    assert found == pytest.approx(-second / (2 * first), rel=1e-4, abs=1e-4)
+    assert verdict("vertex(loss, size) >= 0", measures).held is None
+    assert verdict("vertex(loss, size, m0, m1) >= 0", seeds).held is None  # two points are no parabola
+
+
+def test_a_vertex_without_one_of_its_points_is_not_measured() -> None:
+    measures = table(
+        loss={"a": [3.0], "b": [2.0], "c": [float("nan")], "d": [3.0]}, size={"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}
+    )
+    assert verdict("vertex(loss, size) >= 0", measures).held is None
+    assert verdict("log(vertex(loss, size, a, b, d)) >= 0", measures).held
 
 
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:

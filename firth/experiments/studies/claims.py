@@ -122,7 +122,7 @@ def _called(name: str, args: Sequence[ast.expr], table: Table, check: str) -> Va
 
 
 def _over_arms(name: str, args: Sequence[ast.expr], table: Table, check: str) -> Values:
-    """slope(y, x, arm, …) or argmin(y, x, arm, …), by default over all arms."""
+    """slope(y, x, arm, …), argmin(y, x, arm, …) or vertex(y, x, arm, …), by default over all arms."""
     if len(args) < 2 or not all(isinstance(one, ast.Name) and one.id in table for one in args[:2]):
         raise ConfigError(f'the claim "{check}" needs {name}(measure, measure, arm, …)')
     y, x = (table[one.id] for one in args[:2] if isinstance(one, ast.Name))
@@ -148,7 +148,20 @@ def _argmin(y_as: Values, x_as: Values) -> Values:
     return np.where(unknown, np.nan, lowest)
 
 
-_OVER_ARMS: Mapping[str, Callable[[Values, Values], Values]] = {"slope": _slope, "argmin": _argmin}
+def _vertex(y_as: Values, x_as: Values) -> Values:
+    """The x of the minimum of the parabola y = a (log x)² + b log x + c with the least squared error (Hoffmann et al. 2022,
+    approach 2). Unknown if the parabola has no minimum."""
+    vertices = np.full(y_as.shape[1], np.nan)
+    for seed, (y_a, x_a) in enumerate(zip(y_as.T, x_as.T, strict=True)):
+        middle = np.log(x_a).mean()
+        squares_a3 = np.vander(np.log(x_a) - middle, 3)
+        if np.isfinite(squares_a3).all() and np.linalg.matrix_rank(squares_a3) == 3:
+            a, b, _ = np.linalg.lstsq(squares_a3, y_a, rcond=None)[0]
+            vertices[seed] = np.exp(middle - b / (2 * a)) if a > 0 else np.nan
+    return vertices
+
+
+_OVER_ARMS: Mapping[str, Callable[[Values, Values], Values]] = {"slope": _slope, "argmin": _argmin, "vertex": _vertex}
 
 
 def _arm(node: ast.expr, known: Mapping[str, Values], check: str) -> str:

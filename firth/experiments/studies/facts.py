@@ -13,7 +13,7 @@ from firth.experiments.studies.budget import training_flops
 from firth.models.counting import count
 from firth.tasks.run import Run
 
-FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second")
+FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second", "state_per_token", "state")
 _TABLES = ("data", "tokenizer", "model", "objective", "training", "decoding")
 
 
@@ -45,4 +45,6 @@ def facts_of(run: Run[Any], lines: Sequence[Mapping[str, Any]]) -> dict[str, flo
         "steps": last.get("step"),
         "seconds": last.get("seconds"),
         "tokens_per_second": last.get("tokens_per_second"),
+        "state_per_token": float(counts.state_per_token),
+        "state": float(counts.state),
     }

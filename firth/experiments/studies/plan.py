@@ -19,7 +19,8 @@ from firth.errors import ConfigError, RunError, option
 from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.budget import Solved, solved
 from firth.experiments.studies.facts import setting_of
-from firth.experiments.studies.study import Arm, Measure, Scale, Study, flattened
+from firth.experiments.studies.longer_windows import expect_windows
+from firth.experiments.studies.study import Arm, Measure, Scale, Study, chosen_settings
 from firth.files import is_file
 from firth.progress import Progress
 from firth.training.folder import RunFolder
@@ -89,7 +90,7 @@ def _arms(arms: Mapping[str, Arm], size: Scale) -> dict[str, Arm]:
 
 def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
     own = beside / arm.recipe
-    settings = dict([*flattened(study.settings), *flattened(size.settings), *flattened(arm.settings)])  # the last one counts
+    settings = chosen_settings([study.settings, size.settings, arm.settings, size.overrides])
     recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
     table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
     chosen = compose(table, list(settings.items()))
@@ -99,6 +100,8 @@ def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
                 f'measure.{name}.metric is "{measure.metric}", which needs validations during training. Set '
                 "training.evaluate_every."
             )
+        if measure.context_ratio is not None:
+            expect_windows(chosen, name, arm.recipe)
         setting_of(chosen, measure.metric)  # refuses one that does not exist
     return chosen
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,6 @@ from firth.tasks.splits import Split
 FOLDER = Path(__file__).parent
 Equal = Literal["parameters", "flops", "tokens", "steps", "seconds"]
 FigureKind = Literal["bars", "curves", "against", "lengths"]
-Facts = Literal["parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +49,25 @@ class Budget:
 class Measure:
     """A number that every run gives: a metric of `firth evaluate`, or a fact about its training."""
 
-    # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"; "seconds_to(1.6)",
-    # "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at most 1.6; a setting
-    # that is a number, such as "training.rate"
+    # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"; "state_per_token" and
+    # "state": bytes in float32 that generating keeps for each token, and of the state whose size is constant;
+    # "seconds_to(1.6)", "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at
+    # most 1.6; a setting that is a number, such as "training.rate"
     metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists
     data: str | None = None  # other data to evaluate on: a file
     shortest: int | None = None  # only texts whose source has at least this many tokens
     longest: int | None = None  # only texts whose source has at most this many tokens
+    # evaluate windows of this many times training.context tokens; only for Transformer language models; a model whose positions
+    # end before that has no number
+    context_ratio: float | None = None
     digits: int = 3  # digits after the decimal point in tables
 
     def __post_init__(self) -> None:
         cost_to_loss(self.metric)  # refuses what is not complete
+        if self.context_ratio is not None and not 0 < self.context_ratio < math.inf:
+            raise ConfigError(f"context_ratio is {self.context_ratio}; expected a number above 0")
 
     @property
     def missing(self) -> str:
@@ -103,6 +109,8 @@ class Scale:
     about: str = ""  # duration and machine
     seeds: int | None = None  # if not set, those of the study
     settings: Mapping[str, Any] = field(default_factory=dict)  # of all recipes; those of an arm come after them
+    # of all recipes, after those of the arms: the few steps of a trial, for example
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     arms: tuple[str, ...] | None = None  # if not set, all of them
 
 
@@ -202,10 +210,30 @@ def find_study(name: str | Path) -> tuple[str, Path, Study]:
     return path.stem, path, build(Study, read_toml(path))
 
 
+def chosen_settings(tables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings of all tables with dots in their names; of two values, the last one counts."""
+    settings: dict[str, Any] = {}
+    for table in tables:
+        for name, value in flattened(table):
+            inner = {one: settings.pop(one) for one in list(settings) if one.startswith(f"{name}.")}
+            same_kind = settings.get(name, value) == value  # the settings of another kind are gone
+            settings[name] = value
+            settings |= inner if same_kind else {}
+    return settings
+
+
 def flattened(table: Mapping[str, Any], at: str = "") -> list[tuple[str, Any]]:
-    """Tables in tables as settings with dots in their names."""
+    """Tables in tables as settings with dots in their names.
+
+    The kind of an idea, such as that of model.position, stands for its table and comes first: the settings of another kind, which
+    the recipe may have there, do not stay beside those of this one."""
     settings: list[tuple[str, Any]] = []
     for key, value in table.items():
         name = f"{at}.{key}" if at else key
-        settings += flattened(value, name) if isinstance(value, Mapping) else [(name, value)]
+        if not isinstance(value, Mapping):
+            settings.append((name, value))
+        elif at and isinstance(value.get("kind"), str):
+            settings += [(name, value["kind"]), *flattened({own: one for own, one in value.items() if own != "kind"}, name)]
+        else:
+            settings += flattened(value, name)
     return settings

@@ -16,6 +16,7 @@ from firth.errors import ConfigError, Diverged, RunError
 from firth.evaluation.metrics import flat
 from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.facts import FACTS, facts_of, setting_of
+from firth.experiments.studies.longer_windows import in_windows
 from firth.experiments.studies.plan import StudyJob
 from firth.experiments.studies.study import Measure
 from firth.experiments.workers import remarks
@@ -73,7 +74,7 @@ def _measured(job: StudyJob) -> RunResult:
     run: Run[Any] = load(job.folder, job.recipe.training.device)
     lines = log.read(RunFolder(job.folder).log)
     facts = facts_of(run, lines)
-    evaluated: dict[tuple[str | None, str | None], Mapping[str, Any]] = {}
+    evaluated: dict[tuple[str | None, str | None, float | None], Mapping[str, Any]] = {}
     values: dict[str, float | None] = {}
     for name, measure in job.measures.items():
         if measure.metric in FACTS:
@@ -87,12 +88,19 @@ def _measured(job: StudyJob) -> RunResult:
                 raise ConfigError(f'measure.{name}.metric is "{measure.metric}", but no data are held out. Set data.valid.')
             values[name] = cost.of(lines)
             continue
-        key = (measure.split, measure.data)
+        key = (measure.split, measure.data, measure.context_ratio)
         if key not in evaluated:  # the data are read and decoded once, for all measures
-            evaluated[key] = run.evaluate(measure.data, split=measure.split, progress=False)
+            evaluated[key] = _evaluated(run, measure)
         values[name] = _number(_part(measure, evaluated[key], run), name, measure)
     first = next(iter(evaluated.values()), {})
     return RunResult(job.asked, values, tuple(first.get("buckets") or ()))
+
+
+def _evaluated(run: Run[Any], measure: Measure) -> Mapping[str, Any]:
+    if measure.context_ratio is not None:
+        return in_windows(run, measure)
+    metrics: Mapping[str, Any] = run.evaluate(measure.data, split=measure.split, progress=False)
+    return metrics
 
 
 def _part(measure: Measure, evaluated: Mapping[str, Any], run: Run[Any]) -> Mapping[str, Any]:
