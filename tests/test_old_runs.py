@@ -22,6 +22,13 @@ FOLDER = Path(__file__).parent / "old_runs"
 KINDS = sorted(path.parent.name for path in FOLDER.glob("*/format"))
 DRAWN = sorted(path.parent.name for path in drawn.HERE.glob("*/expected.json"))
 TIMES = {"seconds", "tokens_per_second"}
+SUMMED = {
+    "next-token": {"loss", "perplexity", "bits_per_character"},
+    "classification": {"accuracy", "macro_f1", "loss"},
+    "tagging": {"accuracy", "loss"},
+    "translation": {"bleu", "chrf", "exact", "loss", "perplexity"},
+    "answer": {"exact", "f1"},
+}
 
 
 def test_there_is_an_old_run_of_each_objective() -> None:
@@ -60,6 +67,25 @@ def test_an_old_run_evaluates_and_answers_as_it_did(old_run: Path) -> None:
     found = json.loads(json.dumps(run.evaluate()))
     assert_close(found, expected["evaluate"])
     assert_close(asked(old_run.name, run), expected["asked"])
+
+
+@pytest.mark.parametrize("old_run", SUMMED, indirect=True)
+def test_metrics_text_by_text_sum_to_those_of_an_evaluation(old_run: Path) -> None:
+    run = load(old_run, "cpu")
+    told = run.evaluate(split="train", progress=False)
+    judged = run.by_text(split="train", progress=False)
+    assert judged is not None
+    assert set(judged.metrics) >= SUMMED[old_run.name]
+    assert judged.name == "train"
+    for metric, counts in judged.metrics.items():
+        # The first token is not predicted: `evaluate` counts its characters as a mean token's.
+        assert counts.value == pytest.approx(told[metric], rel=2e-3 if metric == "bits_per_character" else 1e-5), metric
+        assert len(counts.count_NK) > 1
+
+
+@pytest.mark.parametrize("old_run", ["masked", "in-context"], indirect=True)
+def test_other_tasks_have_no_metrics_text_by_text(old_run: Path) -> None:
+    assert load(old_run, "cpu").by_text(progress=False) is None
 
 
 def test_an_old_run_resumes_and_ends_as_it_did(old_run: Path) -> None:

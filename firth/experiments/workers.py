@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 _LOOK_EVERY = 0.5  # seconds
 _NICE = 10  # the machine stays usable
-_PATIENCE = 60  # seconds that a worker may take to save its run
+_PATIENCE = 600  # seconds that a worker may take to save its run: one that is validating ends that first
 
 
 @dataclass(frozen=True)

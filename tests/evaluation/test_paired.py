@@ -13,7 +13,16 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sklearn.metrics import f1_score
 
-from firth.evaluation.by_text import TextCounts, f1_of, macro_f1_of, mean_of, perplexity_from, sacrebleu_of
+from firth.evaluation.by_text import (
+    TextCounts,
+    bits_by_block,
+    f1_of,
+    losses_by_block,
+    macro_f1_of,
+    mean_of,
+    perplexity_from,
+    sacrebleu_of,
+)
 from firth.evaluation.paired import bootstrap, exchanged, paired_difference
 
 SEED = 12345  # sacrebleu's own
@@ -124,3 +133,11 @@ def test_f1_and_perplexity_follow_from_sums() -> None:
 
 def value_of(counts: TextCounts, rows: NDArray[np.int64]) -> float:
     return float(counts.of_sums(counts.count_NK[rows].sum(0)))
+
+
+def test_blocks_of_characters_hold_the_tokens_that_begin_in_them() -> None:
+    nats, characters = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300, 300, 424, 10])  # beginning at 0, 300, 600 and 1024
+    counts = bits_by_block(nats, characters)
+    assert counts.count_NK == pytest.approx(np.array([[3 / math.log(2), 600], [4 / math.log(2), 424], [8 / math.log(2), 10]]))
+    loss = losses_by_block(np.arange(200.0), np.arange(200))["loss"]
+    assert loss.count_NK.tolist() == [[sum(range(128)), 128], [sum(range(128, 200)), 72]]
