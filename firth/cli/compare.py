@@ -25,9 +25,7 @@ class _Comparisons(Verbs):
         return parsed
 
 
-group = typer.Typer(
-    cls=_Comparisons, rich_markup_mode=None, help="Compare trained models, or architectures: gradients, cost, learning."
-)
+group = typer.Typer(cls=_Comparisons, rich_markup_mode=None, help="Compare trained models, or architectures, side by side.")
 app.add_typer(group, name="compare")
 
 

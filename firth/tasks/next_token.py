@@ -358,12 +358,18 @@ class NextToken(RunningTextTask[NextTokenConfig]):
     def check(self) -> None:
         super().check()
         self.expect_context()
-        for name, value in self.recipe.objective.penalties.items():
+        for name, value in self._penalties.items():
             if not isinstance(self.recipe.model, RecurrentConfig):
                 raise ConfigError(
                     f"objective.{name} is {value}, and only applies to the hidden states of recurrent models; given "
                     f'"{self.recipe.model.kind}". Remove it.'
                 )
+
+    @property
+    def _penalties(self) -> dict[str, float]:
+        """Those of the objective; a task derived from this one may have another objective."""
+        objective = self.recipe.objective
+        return objective.penalties if isinstance(objective, NextTokenConfig) else {}
 
     def network(self, source_vocab: int, vocab: int) -> LanguageModel:
         assert isinstance(self.recipe.model, LanguageConfig)  # a recipe's family fits its objective
@@ -378,7 +384,7 @@ class NextToken(RunningTextTask[NextTokenConfig]):
 
     def loss(self, data: Prepared) -> Loss:
         objective = self.recipe.objective
-        if objective.penalties:
+        if self._penalties:
             return partial(penalised_next_token, objective=objective)
         return next_token if objective.row_loss is None else partial(next_token, row_loss=objective.row_loss)
 

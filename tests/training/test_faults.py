@@ -184,7 +184,7 @@ def test_a_second_fault_during_the_resume_after_a_first_one_loses_nothing_either
     operations: list[str], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     renames = [n for n, name in enumerate(operations, start=1) if name == "replace"]
-    for n in renames[-4:]:
+    for n in renames[-4:-1]:  # after the last one, a resume only writes how the training ended: fewer than 15 operations
         folder = tmp_path / str(n)
         with pytest.raises(Killed):
             run_on(Disk(n, kills=True), folder)
