@@ -429,7 +429,8 @@ def test_an_arm_may_have_another_kind_of_an_idea_than_its_recipe(tmp_path: Path)
     table = windows_table(tmp_path, position={"kind": "shaw", "max_distance": 3})
     table["settings"] |= {"model": {"position": {"kind": "rotary", "base": 500.0}, "norm": {"kind": "layer"}}}
     table["measure"] = {"loss": {"metric": "loss"}}
-    table["arm"]["same"] = {"recipe": "transformer.toml", "settings": {"model": {"norm": {"kind": "layer", "eps": 0.5}}}}
+    same = {"norm": {"kind": "layer", "eps": 0.5}, "position": {"kind": "rotary"}}
+    table["arm"]["same"] = {"recipe": "transformer.toml", "settings": {"model": same}}
     _, runs = planned(written(tmp_path, table), tmp_path / "out")
     models = {job.arm: job.recipe.model for job in runs.jobs}
     assert (models["one"].position.kind, models["one"].position.max_distance) == ("shaw", 3)

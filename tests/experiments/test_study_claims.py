@@ -113,11 +113,12 @@ def test_the_vertex_is_that_of_numpys_parabola_over_the_logarithms(low: float, a
 
 
 def test_a_vertex_without_one_of_its_points_is_not_measured() -> None:
-    measures = table(
-        loss={"a": [3.0], "b": [2.0], "c": [float("nan")], "d": [3.0]}, size={"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}
-    )
+    sizes = {"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}
+    measures = table(loss={"a": [3.0], "b": [2.0], "c": [float("nan")], "d": [3.0]}, size=sizes)
     assert verdict("vertex(loss, size) >= 0", measures).held is None
     assert verdict("log(vertex(loss, size, a, b, d)) >= 0", measures).held
+    measures = table(loss={"a": [3.0], "b": [2.0], "c": [2.0], "d": [3.0]}, size=sizes | {"c": [float("nan")]})
+    assert verdict("vertex(loss, size) >= 0", measures).held is None
 
 
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:
