@@ -413,6 +413,23 @@ def test_the_bytes_that_generating_keeps_are_measures(tmp_path: Path) -> None:
     assert result.values("lstm", "state") == [4 * 2 * 2 * 8.0] * 2  # bytes × layers × (h and c) × width
 
 
+def test_a_measure_of_some_arms_is_taken_of_them_only_and_a_later_arm_starts_from_an_earlier_one(tmp_path: Path) -> None:
+    table = {key: value for key, value in TABLE.items() if key not in ("budget", "scale")} | {"seeds": 1}
+    table["arm"] = {"before": {"recipe": "own.toml"}, "gru": {"recipe": "own.toml", "after": "before"}}
+    table["measure"] = {"loss": {"metric": "loss", "arms": ["gru"]}, "steps": {"metric": "steps"}}
+    table["claim"] = [{"says": "x", "check": "loss(gru) > 0"}, {"says": "y", "check": "loss(before) > 0"}]
+    result = report(written(tmp_path, table), tmp_path / "out")
+    assert result.values("before", "loss") == [None]
+    assert result.cell("before", "loss").text() == "–"
+    assert [one.held for one in result.verdicts()] == [True, None]
+    assert json.loads((tmp_path / "out/runs/before-0" / trial.RESULT).read_text())["measures"] == {"steps": 12}
+    last, first = (log.read(tmp_path / "out/runs" / name / "log.jsonl") for name in ("before-0", "gru-0"))
+    assert first[0]["loss"] < last[0]["loss"] - 0.1  # it starts from trained weights
+    table["measure"]["loss"]["arms"] = ["grru"]
+    with pytest.raises(ConfigError, match='no arm "grru"'):
+        planned(written(tmp_path, table), tmp_path / "other")
+
+
 def test_overrides_of_a_scale_come_after_the_settings_of_the_arms(tmp_path: Path) -> None:
     table = {key: value for key, value in TABLE.items() if key != "budget"}
     table["arm"] = {name: arm | {"settings": {"training": {"steps": 7, "batch": 3}}} for name, arm in TABLE["arm"].items()}

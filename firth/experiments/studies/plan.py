@@ -70,7 +70,7 @@ def plan(study: Study, scale: str, out: Path, beside: Path, seeds: int | None, p
     size = study.at(scale)
     count = seeds or size.seeds or study.seeds
     arms = _arms(study.arms, size)
-    recipes = {name: _recipe(study, size, arm, beside) for name, arm in arms.items()}
+    recipes = {name: _recipe(study, size, name, arm, beside) for name, arm in arms.items()}
     found = _budget(study, recipes, out, progress)
     recipes |= {name: one.applied(recipes[name]) for name, one in found.items()}
     runs = out / "runs"
@@ -88,13 +88,17 @@ def _arms(arms: Mapping[str, Arm], size: Scale) -> dict[str, Arm]:
     return {name: arm for name, arm in arms.items() if name in wanted}
 
 
-def _recipe(study: Study, size: Scale, arm: Arm, beside: Path) -> Recipe:
+def _measures(study: Study, arm: str) -> dict[str, Measure]:
+    return {name: measure for name, measure in study.measure.items() if measure.of(arm)}
+
+
+def _recipe(study: Study, size: Scale, label: str, arm: Arm, beside: Path) -> Recipe:
     own = beside / arm.recipe
     settings = chosen_settings([study.settings, size.settings, arm.settings, size.overrides])
     recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
     table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
     chosen = compose(table, list(settings.items()))
-    for name, measure in study.measure.items():
+    for name, measure in _measures(study, label).items():
         if cost_to_loss(measure.metric) is not None and not chosen.training.evaluate_every:
             raise ConfigError(
                 f'measure.{name}.metric is "{measure.metric}", which needs validations during training. Set '
@@ -111,7 +115,9 @@ def _job(name: str, arm: Arm, recipe: Recipe, seed: int, runs: Path, study: Stud
     training = dataclasses.replace(recipe.training, seed=recipe.training.seed + seed)
     if before is not None:
         training = dataclasses.replace(training, init=str(before.absolute()))
-    return StudyJob(name, seed, dataclasses.replace(recipe, training=training), runs / f"{name}-{seed}", study.measure, before)
+    return StudyJob(
+        name, seed, dataclasses.replace(recipe, training=training), runs / f"{name}-{seed}", _measures(study, name), before
+    )
 
 
 def _budget(study: Study, recipes: Mapping[str, Recipe], out: Path, progress: Progress) -> dict[str, Solved]:

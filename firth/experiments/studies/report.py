@@ -42,7 +42,7 @@ class StudyReport(StudyTables):
 
     def values(self, arm: str, measure: str) -> list[float | None]:
         """The measure of each seed; None where it was not measured."""
-        return [self.results[job.folder].measures[measure] for job in self.plan.jobs if job.arm == arm]
+        return [self.results[job.folder].measures.get(measure) for job in self.plan.jobs if job.arm == arm]
 
     def cell(self, arm: str, measure: str) -> MeasuredCell:
         published = self.plan.arms[arm].published.get(measure)

@@ -62,12 +62,16 @@ class Measure:
     # evaluate windows of this many times training.context tokens; only for Transformer language models; a model whose positions
     # end before that has no number
     context_ratio: float | None = None
+    arms: tuple[str, ...] | None = None  # models that give it; if not set, all of them
     digits: int = 3  # digits after the decimal point in tables
 
     def __post_init__(self) -> None:
         cost_to_loss(self.metric)  # refuses what is not complete
         if self.context_ratio is not None and not 0 < self.context_ratio < math.inf:
             raise ConfigError(f"context_ratio is {self.context_ratio}; expected a number above 0")
+
+    def of(self, arm: str) -> bool:
+        return self.arms is None or arm in self.arms
 
     @property
     def missing(self) -> str:
@@ -136,23 +140,20 @@ class Study:
         if not self.arm or not self.measure:
             raise ConfigError("a study needs at least one table [arm.NAME] and one table [measure.NAME]")
         arms, measures = list(self.arms), list(self.measure)
-        for scale in self.scale.values():
-            for name in scale.arms or ():
-                _expect(name, arms, "arm")
-        for arm in self.arm.values():
-            for name in arm.published:
-                _expect(name, measures, "measure")
-            if arm.after is not None:
-                _expect(arm.after, arms, "arm")
-        if self.budget is not None:
-            _expect(self.budget.to, arms, "arm")
+        for name in self._named_arms():
+            _expect(name, arms, "arm")
+        drawn = [drawing.measure for drawing in self.figure if drawing.measure is not None]
+        for name in [*(one for arm in self.arm.values() for one in arm.published), *drawn]:
+            _expect(name, measures, "measure")
         for claim in self.claim:
             expect_readable(claim.check, measures, arms)
-        for drawing in self.figure:
-            if drawing.measure is not None:
-                _expect(drawing.measure, measures, "measure")
-            for name in drawing.arms or ():
-                _expect(name, arms, "arm")
+
+    def _named_arms(self) -> list[str]:
+        """The arms that its tables name."""
+        chosen: list[Scale | Measure | Drawing] = [*self.scale.values(), *self.measure.values(), *self.figure]
+        lists = [one.arms or () for one in chosen]
+        single = [arm.after for arm in self.arm.values()] + ([self.budget.to] if self.budget else [])
+        return [name for names in (*lists, single) for name in names if name is not None]
 
     @property
     def arms(self) -> dict[str, Arm]:
