@@ -88,7 +88,8 @@ $(VENV)/dev-$(TORCH): $(VENV)/firth-$(TORCH)
 
 # Triton's interpreter runs the GPU kernels on a CPU; there is none for macOS, and the tests say so.
 $(VENV)/all-$(TORCH): $(VENV)/dev-$(TORCH)
-	$(PIP) --editable '.[dev,docs,kernels,mlflow,wandb]'
+	$(PIP) --editable '.[dev,docs,kernels,mlflow,slurm,wandb]'
+	-$(PIP) --editable '.[ray]'  # its tests are skipped where Ray has no wheel
 	@touch $@
 
 clean:

@@ -756,7 +756,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
     "data encode": {"--workers": "the number of threads"},
     "lab": {"--no-open": "whether a browser opens: test_lab_command.py"},
     "reproduce": dict.fromkeys(
-        ("--scale", "--out", "--seeds", "--jobs", "--save", "--list", "--csv", "--latex"),
+        ("--scale", "--out", "--seeds", "--jobs", "--ray", "--slurm", "--save", "--list", "--csv", "--latex"),
         "trains in processes of its own: experiments/test_studies.py",
     ),
     "sweep": dict.fromkeys(
@@ -770,6 +770,8 @@ NEUTRAL: dict[str, dict[str, str]] = {
             "--prune",
             "--seed",
             "--jobs",
+            "--ray",
+            "--slurm",
             "--resume",
             "--save",
             "--csv",

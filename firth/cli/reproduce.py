@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.cluster_options import RayAddress, SlurmSettings, slurm_settings
 from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
 from firth.errors import ConfigError
@@ -24,6 +25,8 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="Folder for the runs. [default: studies/NAME/SCALE]")] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each model. [default: the study's]", min=1)] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs at a time. [default: one for each core]", min=1)] = None,
+    ray: RayAddress = None,
+    slurm: SlurmSettings = None,
     save: Annotated[
         Path | None, typer.Option(help="Page with all figures. [default: NAME.html in --out]", callback=checked)
     ] = None,
@@ -45,7 +48,7 @@ def reproduce(
     from firth.experiments.studies.reproduce import reproduce as repeat
 
     with watching_runs() as watch:
-        report = repeat(study, scale=scale, out=out, seeds=seeds, jobs=jobs, watch=watch)
+        report = repeat(study, scale=scale, out=out, seeds=seeds, jobs=jobs, ray=ray, slurm=slurm_settings(slurm), watch=watch)
     page = save or (OUT / report.name / scale if out is None else out) / f"{report.name}.html"
     report.save(page)
     if as_json:

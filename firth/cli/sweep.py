@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from firth.cli.app import Json, print_json, verb
+from firth.cli.cluster_options import RayAddress, SlurmSettings, slurm_settings
 from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
 from firth.cli.settings import settings
@@ -45,6 +46,8 @@ def sweep(
     jobs: Annotated[
         int | None, typer.Option(help="Trials at a time. [default: one for each core, or one on a GPU]", min=1)
     ] = None,
+    ray: RayAddress = None,
+    slurm: SlurmSettings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the sweep in --out, or start it if there is none.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Page with all figures. [default: sweep.html in --out]", callback=checked)
@@ -65,7 +68,8 @@ def sweep(
     with watching_runs() as watch:
         report = search(
             recipe, _swept(listed or (), ranges or ()), out=out, trials=trials, sampler=sampler, metric=metric, prune=prune,
-            seed=seed, jobs=jobs, resume=resume, changes=changes, watch=watch, progress=False,
+            seed=seed, jobs=jobs, ray=ray, slurm=slurm_settings(slurm), resume=resume, changes=changes, watch=watch,
+            progress=False,
         )  # fmt: skip
     page = save or report.out / "sweep.html"
     report.save(page)

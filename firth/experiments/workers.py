@@ -16,11 +16,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from firth import ideas
 from firth.errors import RunError
 from firth.training import log
 from firth.training.folder import RunFolder
@@ -29,8 +31,8 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 _LOOK_EVERY = 0.5  # seconds
-_NICE = 10  # the machine stays usable
-_PATIENCE = 600  # seconds that a worker may take to save its run: one that is validating ends that first
+NICE = 10  # the machine stays usable
+PATIENCE = 600  # seconds that a worker may take to save its run: one that is validating ends that first
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,14 @@ class Workers(Generic[K]):
             look()
 
 
+class Cluster(Protocol):
+    """Machines that train runs."""
+
+    def pool(self, jobs: int | None, most: int, threads: int, folder: Path) -> AbstractContextManager[tuple[int, Executor]]:
+        """How many of at most `most` tasks run at a time, `jobs` if that is given, and the Executor that runs them. `folder` is
+        the one they write to."""
+
+
 @contextlib.contextmanager
 def remarks() -> Iterator[list[str]]:
     """The warnings for users in this context, each once, instead of on stderr, where they would tear the table of all runs."""
@@ -119,6 +129,18 @@ def _outcome(task: Future[Any]) -> Any:
 
 
 @contextlib.contextmanager
+def workers_on(cluster: Cluster | None, folder: Path, jobs: int | None, most: int, usual: int) -> Iterator[Workers[Any]]:
+    """Processes with one thread each for at most `most` tasks, which write to `folder`: those of a cluster, or of this machine.
+    There are `jobs` of them; unless that is given, `usual` on this machine and as many as a cluster has room for."""
+    if cluster is None:
+        with workers(min(jobs or usual, most)) as here:
+            yield here
+    else:
+        with cluster.pool(jobs, most, 1, folder) as (at_once, pool):
+            yield Workers(at_once, pool)
+
+
+@contextlib.contextmanager
 def workers(at_once: int, threads: int = 1) -> Iterator[Workers[Any]]:
     """Processes of this machine with so many threads each. With one, results do not depend on how many run side by side."""
     spawning = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads, which then do nothing
@@ -138,9 +160,10 @@ def _begin(stop: Event, parent: int, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    ideas.use_installed()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one tells the others
     if hasattr(os, "nice"):
-        os.nice(_NICE)
+        os.nice(NICE)
     threading.Thread(target=_end_with, args=(stop, parent), daemon=True).start()
 
 
@@ -149,5 +172,5 @@ def _end_with(stop: Event, parent: int) -> None:
     while not stop.wait(_LOOK_EVERY) and os.getppid() == parent:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_PATIENCE)
+    time.sleep(PATIENCE)
     os._exit(1)

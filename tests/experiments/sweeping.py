@@ -13,7 +13,7 @@ import torch
 from tiny_runs import TEXT
 
 from firth.config import Table
-from firth.experiments.sweeps import runner
+from firth.experiments import workers
 from firth.experiments.sweeps.report import SweepReport
 from firth.experiments.sweeps.sweep import sweep
 from firth.experiments.workers import Workers
@@ -44,7 +44,7 @@ def workers_here(at_once: int, threads: int = 1) -> Iterator[Workers[Any]]:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runner, "workers", workers_here)
+    monkeypatch.setattr(workers, "workers", workers_here)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

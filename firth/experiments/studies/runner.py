@@ -7,17 +7,19 @@ from pathlib import Path
 
 from firth.experiments.studies.plan import StudyJob
 from firth.experiments.studies.trial import RunResult, read_result, run_job
-from firth.experiments.workers import RunProgress, Watch, Workers, running, workers
+from firth.experiments.workers import Cluster, RunProgress, Watch, Workers, running, workers_on
 from firth.text.threads import cores
 
 
-def run_all(jobs: Sequence[StudyJob], at_once: int | None, watch: Watch) -> dict[Path, RunResult]:
-    """The result of every job, by its folder."""
+def run_all(
+    jobs: Sequence[StudyJob], at_once: int | None, watch: Watch, cluster: Cluster | None, out: Path
+) -> dict[Path, RunResult]:
+    """The result of every job, by its folder below `out`."""
     results = {job.folder: one for job in jobs if (one := read_result(job.folder)) is not None}
     waiting = [job for job in jobs if job.folder not in results]
     watch(_states(jobs, results, ()))
     if waiting:
-        with workers(min(at_once or cores(), len(waiting))) as team:
+        with workers_on(cluster, out, at_once, len(waiting), cores()) as team:
             _run(waiting, list(jobs), results, team, watch)
     watch(_states(jobs, results, ()))
     return results

@@ -14,6 +14,7 @@ from firth.api import load
 from firth.api.training import train_into
 from firth.errors import ConfigError, Diverged, RunError
 from firth.evaluation.metrics import flat
+from firth.experiments.clusters.lease import leased
 from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.facts import FACTS, facts_of, setting_of
 from firth.experiments.studies.longer_windows import in_windows
@@ -43,19 +44,20 @@ class RunResult:
 def run_job(job: StudyJob) -> RunResult:
     """Train the job's run, from where it stopped if it exists, and measure it. A finished one is only read: plan.expect_same has
     refused those of other jobs."""
-    known = read_result(job.folder)
-    if known is not None:
-        return known
-    with remarks() as notes:
-        try:
-            train_into(job.recipe, job.folder, resume=True)
-            result = _measured(job)
-        except Diverged as error:
-            known_values = {name: setting_of(job.recipe, measure.metric) for name, measure in job.measures.items()}
-            result = RunResult(job.asked, known_values, diverged=str(error))
-    result = dataclasses.replace(result, notes=tuple(notes))
-    files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
-    return result
+    with leased(job.folder):
+        known = read_result(job.folder)
+        if known is not None:
+            return known
+        with remarks() as notes:
+            try:
+                train_into(job.recipe, job.folder, resume=True)
+                result = _measured(job)
+            except Diverged as error:
+                known_values = {name: setting_of(job.recipe, measure.metric) for name, measure in job.measures.items()}
+                result = RunResult(job.asked, known_values, diverged=str(error))
+        result = dataclasses.replace(result, notes=tuple(notes))
+        files.write_text(job.folder / RESULT, json.dumps(dataclasses.asdict(result), indent=2) + "\n")
+        return result
 
 
 def read_result(folder: Path) -> RunResult | None:

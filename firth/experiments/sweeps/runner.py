@@ -13,7 +13,7 @@ from firth.errors import ConfigError, DataError
 from firth.experiments.sweeps.plan import SweepPlan
 from firth.experiments.sweeps.samplers import sampler
 from firth.experiments.sweeps.trial import SweepEnding, SweepJob, run_of, run_trial, settings_of, shown
-from firth.experiments.workers import RunProgress, Watch, running, workers
+from firth.experiments.workers import Cluster, RunProgress, Watch, running, workers_on
 
 _STATES = {"finished": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 # To a sampler, a trial that diverged is one that was stopped early with bad values: it has to learn to avoid such settings.
@@ -30,10 +30,11 @@ class SweepRunner:
         self._jobs = self._next_jobs()
         self._steps = plan.recipe().training.steps
 
-    def run(self, at_once: int) -> None:
+    def run(self, jobs: int | None, usual: int, cluster: Cluster | None) -> None:
+        """Train the trials that are left, `jobs` at a time."""
         self._look()
         if self.left:
-            with workers(min(at_once, self.left)) as team:
+            with workers_on(cluster, self._plan.out, jobs, self.left, usual) as team:
                 team.work(self._ready, run_trial, self._done, self._look)
         self._look()
 

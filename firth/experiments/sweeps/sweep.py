@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from firth.api.recipe import Recipe
 from firth.errors import ConfigError, Interrupted, RunError, did_you_mean, option
+from firth.experiments.clusters import cluster_of
 from firth.experiments.sweeps import SamplerName
 from firth.experiments.sweeps.report import SweepReport, SweepTrial
-from firth.experiments.workers import RunProgress, Watch
+from firth.experiments.workers import Cluster, RunProgress, Watch
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.text.threads import cores
@@ -42,6 +43,8 @@ def sweep(
     prune: bool = False,
     seed: int = 0,
     jobs: int | None = None,
+    ray: str | None = None,
+    slurm: Mapping[str, Any] | None = None,
     resume: bool = False,
     changes: Mapping[str, Any] | None = None,
     watch: Watch = lambda states: None,
@@ -56,9 +59,12 @@ def sweep(
     all combinations if there are fewer. `sampler`: how the settings of a trial are chosen: "tpe", "random", "grid", "qmc" or
     "gp". `metric`: the validation metric that compares trials and selects the weights of each, by default training.select.
     `prune`: stop trials whose validations are worse than the median of the others. `seed`: the seed of the sampler; every trial
-    keeps the recipe's own. `jobs`: trials at a time, by default one for each core, or one on a GPU. With `resume` the sweep in
-    the folder is continued, and finished trials are not trained again. `changes`: settings of all trials that replace the
-    recipe's, by their dotted names. `watch` is called with the state of all trials, about twice a second."""
+    keeps the recipe's own. `jobs`: trials at a time, by default one for each core, or one on a GPU; on a Ray cluster one
+    for each of its GPUs, or CPUs if it has none. `ray`: the address of a Ray cluster that trains the trials, such as "auto"; its
+    machines must share the folder of the sweep. `slurm`: options of sbatch, such as {"partition": "gpu", "time": 60}, with which
+    each trial becomes a Slurm job; needs the number of jobs, and a shared folder. With `resume` the sweep in the folder is
+    continued, and finished trials are not trained again. `changes`: settings of all trials that replace the recipe's, by their
+    dotted names. `watch` is called with the state of all trials, about twice a second."""
     if importlib.util.find_spec("optuna") is None:
         raise ConfigError('a sweep needs the package optuna. Install it with pip install "firth[sweep]".')
     if (jobs is not None and jobs < 1) or seed < 0:
@@ -70,6 +76,7 @@ def sweep(
     from firth.experiments.sweeps.samplers import sampler as made
     from firth.experiments.sweeps.space import space_of
 
+    cluster = cluster_of(ray, slurm, jobs)
     space = space_of(recipe, settings, changes or {}, metric, prune)
     made(sampler, space, seed, 0)  # refuses a space that it cannot sample
     name = Path(recipe).stem if isinstance(recipe, str | Path) else "recipe"
@@ -84,7 +91,7 @@ def sweep(
 
     with held(folder):
         study = _opened(plan, resume)
-        _run(plan, study, jobs, seen)
+        _run(plan, study, jobs, cluster, seen)
         return _report(plan, study)
 
 
@@ -119,13 +126,13 @@ def _opened(plan: SweepPlan, resume: bool) -> Study:
     return study
 
 
-def _run(plan: SweepPlan, study: Study, jobs: int | None, watch: Watch) -> None:
+def _run(plan: SweepPlan, study: Study, jobs: int | None, cluster: Cluster | None, watch: Watch) -> None:
     from firth.experiments.sweeps.runner import SweepRunner
 
     runner = SweepRunner(plan, study, watch)
-    on_cpu = device_for(plan.recipe().training.device).type == "cpu"
     try:
-        runner.run(jobs or (cores() if on_cpu else 1))
+        usual = cores() if cluster or device_for(plan.recipe().training.device).type == "cpu" else 1
+        runner.run(jobs, usual, cluster)
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped with {runner.left} of {plan.trials} trials to go; those that were running are saved. Add "

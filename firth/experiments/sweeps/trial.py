@@ -11,6 +11,7 @@ from optuna.trial import Trial
 from firth.api.recipe import Recipe
 from firth.api.training import Watcher, train_into
 from firth.errors import ConfigError, DataError, Diverged, FirthError, OutOfMemory, Pruned
+from firth.experiments.clusters.lease import leased
 from firth.experiments.sweeps.storage import joined_study
 from firth.experiments.workers import remarks
 from firth.training import log
@@ -56,7 +57,7 @@ def run_of(sweep: Path, number: int) -> Path:
 def run_trial(job: SweepJob) -> SweepEnding:
     """Train the trial, or the rest of it. Errors that may be due to its settings make it fail; others are raised."""
     notes: list[str] = []
-    with remarks() as warned:
+    with leased(job.folder), remarks() as warned:
         ending, error = _trained(job, notes)
     value = None
     if ending == "finished":
