@@ -142,6 +142,18 @@ def did_you_mean(given: str, known: Iterable[str], *, listed: bool = True) -> st
     return f" Known: {', '.join(names)}." if names and listed else ""
 
 
+def either(options: Iterable[str]) -> str:
+    """The options in quotes: "a", "b" or "c"."""
+    *most, last = (f'"{option}"' for option in options)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def listed(options: Iterable[str]) -> str:
+    """The options as they are: a, b and c."""
+    *most, last = options
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def index_range(count: int) -> str:
     """The valid indices of `count` things, for a message: "0 to 5", or "0" if there is only one."""
     return f"0 to {count - 1}" if count > 1 else "0"

@@ -26,7 +26,7 @@ from firth.config import (
     with_changes,
 )
 from firth.decoding.config import FILTERS
-from firth.errors import ConfigError
+from firth.errors import ConfigError, either, listed
 from firth.files import is_file
 from firth.ideas import expect, use_installed
 from firth.models import ModelConfig
@@ -35,7 +35,7 @@ from firth.shipped import recipe_path
 from firth.tasks import FAMILIES, TASKS, check, default_task, fields_of, names_of, owners, task_for
 from firth.tasks.next_token import NextTokenConfig
 from firth.tasks.splits import Split
-from firth.tasks.task import AnyTask, ObjectiveConfig, Tables, either, listed
+from firth.tasks.task import AnyTask, ObjectiveConfig, Tables
 from firth.text.config import DataConfig
 from firth.text.readers.corpus import origins_of_readers
 from firth.training.metric import METRICS

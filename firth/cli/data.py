@@ -123,9 +123,11 @@ def export(
     from firth.files import replacing, write_text
     from firth.text.config import CaptionsConfig
     from firth.text.data.captions import some_images
+    from firth.text.data_set import DATA_SETS
 
-    if name not in ("scenes", "digits"):
-        raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, ("scenes", "digits"))}')
+    known = [one.name for one in DATA_SETS if one.holds == "captioned images"]
+    if name not in known:
+        raise ConfigError(f'there are no images called "{name}".{did_you_mean(name, known)}')
     if exists(out) and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is not an empty folder. Choose another --out.")
     images, captions = some_images(CaptionsConfig(name=name, size=size), part, count)

@@ -159,8 +159,8 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are set. Refuses an option that this run's `evaluate` does not have."""
     import inspect
 
+    from firth.errors import listed
     from firth.tasks import TASKS
-    from firth.tasks.task import listed
 
     chosen = {name: value for name, value in given.items() if value is not None}
     for name in chosen.keys() - inspect.signature(model.evaluate).parameters.keys():
@@ -174,8 +174,8 @@ def _options(model: Run[Any], given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_report(path: Path, model: Run[Any]) -> None:
     """Before anything is measured."""
+    from firth.errors import listed
     from firth.tasks import TASKS
-    from firth.tasks.task import listed
 
     if model.task.classes_in is None:
         able = listed(task.noun for task in TASKS if task.classes_in is not None)
@@ -194,8 +194,8 @@ def _write_report(path: Path, model: Run[Any], result: Mapping[str, Any]) -> Non
 
 def _refuse_undrawn(model: Run[Any]) -> None:
     """Before anything is measured."""
+    from firth.errors import listed
     from firth.tasks import TASKS
-    from firth.tasks.task import listed
 
     if not model.task.draws():
         able = listed(task.name for task in TASKS if task.draws())

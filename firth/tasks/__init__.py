@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firth.errors import ConfigError
+from firth.errors import ConfigError, either, listed
 from firth.ideas import Ideas
 from firth.tasks.answer import QuestionAnswering
 from firth.tasks.captioning import Captioning
@@ -19,9 +19,9 @@ from firth.tasks.masked import Masked
 from firth.tasks.next_token import NextToken
 from firth.tasks.span_corruption import SpanCorruption
 from firth.tasks.tagging import Tagging
-from firth.tasks.task import SPECIAL, AnyTask, Tables, Task, changed, either, listed
+from firth.tasks.task import SPECIAL, AnyTask, Tables, Task, changed
 from firth.tasks.translation import TranslationTask
-from firth.text.data_set import Holds
+from firth.text.data_set import Holds, fitting
 
 # The first task of a family is the default objective of its recipes.
 TASKS: Ideas[type[AnyTask]] = Ideas(
@@ -95,19 +95,14 @@ def _check_source(recipe: Tables[Any, Any], task: AnyTask) -> None:
     data, held = recipe.data, recipe.data.holds
     if not data.given:
         return  # an imported model; api/recipe.py refuses other recipes without data
-    generated = task.reads in ("prompts of swaps", "points of linear functions")
-    if held == task.reads or (data.path is not None and not generated):
+    if held in fitting(task.reads) or (data.path is not None and task.files):
         return
-    if (held, task.reads) == ("labelled texts", "running text"):
-        return  # labelled texts are running text, too: the labels are ignored
-    if (held, task.reads) == ("conversations", "sentence pairs"):
-        return  # an answer and everything before it are a pair
     given = f'data.name = "{data.name}"' if data.name else f'data.path = "{data.path}"' if data.path else "data.text"
     if task.reads == "running text":
         other = next(one for one in TASKS if one.reads == held)
         advice = f'Set objective.kind = "{other.name}" and model.family = "{other.families[0]}", or choose another data.name.'
     else:
-        advice = task.sources
+        advice = task.sources()
     raise ConfigError(f"{given} is {_shown(held)}, but {task.name} needs {task.reads}. {advice}")
 
 

@@ -137,7 +137,7 @@ class QuestionAnswering(Task[QuestionsConfig, QuestionAnsweringConfig, QuestionD
     Data = QuestionsConfig
     Objective = QuestionAnsweringConfig
     reads = "questions"
-    sources = "Set data.path to SQuAD's .json or a .jsonl file."
+    files = "SQuAD's .json or a .jsonl file"
     families = ("encoder",)
     metrics = ("loss", "exact", "f1")
     selecting = ("loss", "exact", "f1")

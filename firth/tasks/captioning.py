@@ -177,7 +177,7 @@ class Captioning(Task[CaptionsConfig, CaptionConfig, CaptionData]):
     Data = CaptionsConfig
     Objective = CaptionConfig
     reads = "captioned images"
-    sources = 'Set data.path to a table of images and captions, or data.name = "scenes" or "digits".'
+    files = "a table of images and captions"
     families = ("caption",)
     metrics = ("loss", "perplexity", "exact", "exact_unseen", "bleu", "rouge1", "rouge2", "rougeL")
     selecting = ("loss", "exact", "bleu", "rougeL")

@@ -295,7 +295,7 @@ class TextClassification(Task[LabelledConfig, ClassificationConfig, Labelled]):
     Data = LabelledConfig
     Objective = ClassificationConfig
     reads = "labelled texts"
-    sources = "Set data.path to a jsonl, csv, tsv or parquet file with labels, or data.name to a labelled set such as sst2."
+    files = "a jsonl, csv, tsv or parquet file with labels"
     families = ("encoder", "language")
     metrics = ("loss", "accuracy", "macro_f1")
     selecting = ("loss", "accuracy", "macro_f1")

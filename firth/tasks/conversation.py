@@ -234,7 +234,7 @@ class ConversationTask(Task[ConversationsConfig, ConversationConfig, ChatData]):
     Data = ConversationsConfig
     Objective = ConversationConfig
     reads = "conversations"
-    sources = 'Set data.path to a .jsonl file of conversations, or data.name = "chats".'
+    files = "a .jsonl file of conversations"
     families = ("language",)
     metrics = ("loss", "perplexity", "exact")
     selecting = ("loss", "exact")

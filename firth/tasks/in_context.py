@@ -123,7 +123,7 @@ class InContext(PromptTask[SwapsConfig, InContextConfig, SwapPrompts]):
     Data = SwapsConfig
     Objective = InContextConfig
     reads = "prompts of swaps"
-    sources = 'Set data.name = "swaps".'
+    files = ""
     metrics = ("loss", "accuracy")
     selecting = ("loss", "accuracy")
     counted = "target_BT"

@@ -58,7 +58,7 @@ class InContextRegression(PromptTask[LinearConfig, InContextRegressionConfig, Po
     Data = LinearConfig
     Objective = InContextRegressionConfig
     reads = "points of linear functions"
-    sources = 'Set data.name = "linear".'
+    files = ""
     metrics = ("loss", "squared_error")
     selecting = ("loss",)
     run_class = RegressionRun

@@ -18,7 +18,7 @@ from torch import Tensor
 from firth.decoding.config import DecodingConfig, drawing
 from firth.decoding.keywords import DecodingKeywords
 from firth.decoding.search.speculative import Acceptance
-from firth.errors import ConfigError, DataError, option
+from firth.errors import ConfigError, DataError, either, option
 from firth.evaluation.by_text import JudgedTexts, bits_by_block, hash_of, losses_by_block
 from firth.evaluation.perplexity import nats_by_token, perplexity, random_loss, stream_shape
 from firth.figures.figure import Tabled
@@ -42,7 +42,7 @@ from firth.tasks.ability import CHAT, CONTINUING, GENERATE
 from firth.tasks.run import Run
 from firth.tasks.running_text import RunningTextTask, text_of
 from firth.tasks.splits import Split, check_split
-from firth.tasks.task import CONTINUES, TokenLossConfig, either, rows
+from firth.tasks.task import CONTINUES, TokenLossConfig, rows
 from firth.text.batches.token_files import TokenFile
 from firth.text.batches.windows import Streams, Windows
 from firth.text.conversation import ChatFormat

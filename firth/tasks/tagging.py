@@ -138,7 +138,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     Data = TaggedConfig
     Objective = TaggingConfig
     reads = "tagged words"
-    sources = 'Set data.path to a CoNLL or CoNLL-U file, or data.name = "ud-english-ewt" or "conll2003".'
+    files = "a CoNLL or CoNLL-U file"
     families = ("encoder",)
     metrics = ("loss", "accuracy", "f1")
     selecting = ("loss", "accuracy", "f1")

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from firth.decoding.config import CONSTRAINING, SEARCHING, DecodingConfig
-from firth.errors import ConfigError, did_you_mean
+from firth.errors import ConfigError, did_you_mean, either
 from firth.evaluation.metrics import own_metrics
 from firth.layers.cross_entropy import RowLoss
 from firth.layers.objective import OBJECTIVES, USUAL, LossKind
@@ -22,7 +22,7 @@ from firth.models.config import TransformerSettings
 from firth.progress import Progress
 from firth.tasks.ability import ABILITIES, Ability, WrongTask
 from firth.text.config import DataConfig, TokenizerConfig
-from firth.text.data_set import Holds
+from firth.text.data_set import Holds, named
 from firth.text.holdout import SplitData
 from firth.text.tokenizers.tokenizer import Tokenizer
 from firth.training.config import TrainingConfig
@@ -126,7 +126,7 @@ class Task(ABC, Generic[C, O, D]):
     unsupported: ClassVar[Mapping[str, str]] = {}  # settings that must keep their defaults → why
     two_sides: ClassVar[bool] = False  # whether source and target may have a vocabulary each
     counted: ClassVar[str | None] = None  # array of a batch whose entries the loss is the mean over; None: all rows are alike
-    sources: ClassVar[str] = "Set data.path."  # what to do when the recipe names data of another kind
+    files: ClassVar[str] = "files"  # what data.path may be; empty if the task only reads sets that firth makes
 
     def __init__(self, recipe: Tables[C, O]) -> None:
         self.recipe = recipe
@@ -274,22 +274,17 @@ class Task(ABC, Generic[C, O, D]):
     classes_in: ClassVar[str | None] = None  # where the metrics have precision, recall and F1 of each class
 
     @classmethod
+    def sources(cls) -> str:
+        """Where its data may come from, as advice."""
+        return f"Set {f'data.path to {cls.files}, or ' if cls.files else ''}data.name = {named(cls.reads)}."
+
+    @classmethod
     def draws(cls) -> bool:
         """Does `picture` draw anything?"""
         return cls.picture is not Task.picture
 
 
 AnyTask = Task[Any, Any, Any]
-
-
-def either(options: Iterable[str]) -> str:
-    *most, last = (f'"{option}"' for option in options)
-    return f"{', '.join(most)} or {last}" if most else last
-
-
-def listed(options: Iterable[str]) -> str:
-    *most, last = options
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def changed(recipe: Tables[Any, Any], setting: str) -> str | None:

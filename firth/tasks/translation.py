@@ -216,7 +216,7 @@ class TranslationTask(Task[PairsConfig, TranslationConfig, PairData]):
     Data = PairsConfig
     Objective = TranslationConfig
     reads = "sentence pairs"
-    sources = 'Set data.path, or data.name = "dates", "multi30k", "tatoeba-en-nl", "scan", "prompts", "chats" or "docstrings".'
+    files = "a table with both sides, or a file of each"
     families = ("seq2seq",)
     two_sides = True
     metrics = ("loss", "perplexity", "bleu", "bleu_tokenised", "chrf", "exact", "rouge1", "rouge2", "rougeL")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeVar, get_args
 
 from firth.config import renamed
-from firth.errors import ConfigError
-from firth.text.data_set import DATA_SETS, Holds
+from firth.errors import ConfigError, either
+from firth.text.data_set import DATA_SETS, DataSet, Holds
 from firth.text.readers.blank_records import Empty
 from firth.text.readers.reader import READERS, Format
 
@@ -58,6 +59,17 @@ class DataConfig:
             raise ConfigError(f'data.field is "{self.field}", which only applies to running text and classification. Remove it.')
         if self.format != "auto" and READERS[self.format].tagged and not self.has_tags:
             raise ConfigError(f'data.format = "{self.format}" only applies to tagging. Remove it.')
+        for one in dataclasses.fields(self):
+            if getattr(self, one.name) != one.default:
+                self._expect_use(one.name)
+
+    def _expect_use(self, key: str) -> None:
+        """Refuse a setting that only concerns some sets that firth makes, where the data are others."""
+        concerned = [one.name for one in DATA_SETS if key in one.uses]
+        if concerned and self.name not in concerned:
+            value = getattr(self, key)
+            given = list(value) if isinstance(value, tuple) else value
+            raise ConfigError(f"data.{key} is {given}, which only applies to data.name = {either(concerned)}. Remove it.")
 
     @property
     def given(self) -> list[str]:
@@ -182,7 +194,7 @@ class PairsConfig(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
+        _check_several("skills", self.skills, CHAT_SKILLS)
         for part in ("", "valid_", "test_"):
             path, target = f"{part}path", f"{part}target_path"
             if getattr(self, target) is not None and getattr(self, path) is None:
@@ -218,7 +230,7 @@ class ConversationsConfig(DataConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         _refuse_columns(self, "conversation")
-        _check_several("skills", self.skills, CHAT_SKILLS, self.name, "chats")
+        _check_several("skills", self.skills, CHAT_SKILLS)
         _expect_between("count", self.count, 10)
 
 
@@ -252,7 +264,7 @@ class CaptionsConfig(DataConfig):
         if self.size is not None:
             _expect_between("size", self.size, 8, 1024)
         _expect_between("count", self.count, 10)
-        _check_several("kinds", self.kinds, SCENE_KINDS, self.name, "scenes")
+        _check_several("kinds", self.kinds, SCENE_KINDS)
         if self.name is not None:
             for key, usual in (("valid", 0.1), ("valid_path", None), ("test_path", None)):
                 if getattr(self, key) != usual:
@@ -265,7 +277,7 @@ class CaptionsConfig(DataConfig):
     @property
     def side(self) -> int:
         """The side of an image in pixels."""
-        return self.size or {"scenes": 48, "digits": 8}.get(str(self.name), 64)
+        return self.size or (DataSet.side if self.name is None else DATA_SETS[self.name].side)
 
 
 @dataclass(frozen=True)
@@ -314,10 +326,8 @@ class LinearConfig(PromptsConfig):
             raise ConfigError(f"data.noise is {self.noise}; expected 0 or more")
 
 
-def _check_several(key: str, chosen: tuple[str, ...] | None, known: tuple[str, ...], name: str | None, of: str) -> None:
+def _check_several(key: str, chosen: tuple[str, ...] | None, known: tuple[str, ...]) -> None:
     """Check a setting that selects parts of a generated data set."""
-    if chosen is not None and name != of:
-        raise ConfigError(f'data.{key} is {list(chosen)}, which only applies to data.name = "{of}". Remove it.')
     if chosen is not None and (not chosen or len(set(chosen)) < len(chosen)):
         raise ConfigError(f"data.{key} is {list(chosen)}; expected one or more of {', '.join(known)}, each once")
 

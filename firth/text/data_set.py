@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from firth.errors import either
 from firth.ideas import Ideas
+from firth.progress import Progress
+
+if TYPE_CHECKING:
+    from numpy import uint8
+    from numpy.typing import NDArray
 
 Packing = Literal["plain", "gz", "zip"]
 Part = Literal["train", "valid", "test"]
@@ -24,6 +30,31 @@ Holds = Literal[
     "points of linear functions",
     "captioned images",
 ]
+
+
+READABLE: tuple[Holds, ...] = ("running text", "labelled texts", "tagged words")  # have texts that can be read one after another
+_ALSO: dict[Holds, tuple[Holds, ...]] = {
+    "running text": ("labelled texts",),  # without the labels
+    "sentence pairs": ("conversations",),  # an answer and everything before it are a pair
+}
+
+
+class MadeImages(Protocol):
+    """Captioned images that are made in memory; the pixels may be drawn on first use."""
+
+    @property
+    def captions(self) -> tuple[str, ...]: ...
+
+    @property
+    def kinds(self) -> Sequence[str] | None:
+        """What each image shows, where a set has several kinds of images."""
+
+    @property
+    def image_NHWC(self) -> NDArray[uint8]: ...
+
+    @property
+    def sha256(self) -> str:
+        """A hash of all that the images are drawn from."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +101,14 @@ class DataSet:
     tagged: Literal["conll", "conllu"] | None = None  # the format of a set of tagged words
     pairs: PairFiles | None = None  # the files of a set of sentence pairs
     made: Holds | None = None  # for sets without files: what they hold
-    parts: Callable[[], Mapping[str, Path]] | None = None  # writes the files of such a set on first use
+    parts: Callable[[Progress], Mapping[str, Path]] | None = None  # writes the files of such a set on first use
+    # Or: the examples of a part in memory, from the `[data]` table: places and both sides of sentence pairs, conversations, or
+    # the MadeImages of a set of images
+    generate: Callable[[Any, Any, Progress], Any] | None = None
+    made_parts: tuple[str, ...] = PARTS  # those that `generate` knows
+    uses: tuple[str, ...] = ()  # settings of `[data]` that only concern sets such as this one
+    side: int = 64  # of its images, in pixels
+    known_characters: bool = False  # those of held-out examples are known in advance, and belong to the vocabulary
     # Or: one random example, a text or a record with the columns that a jsonl file of this kind has; tagged words are
     # {"words": [...], "tags": [...]}. No example of validation and test occurs in training.
     example: Callable[[Random], str | Mapping[str, Any]] | None = None
@@ -102,6 +140,16 @@ class DataSet:
     @property
     def mirror_only(self) -> bool:
         return any(file.url is None for file in self.files)
+
+
+def fitting(reads: Holds) -> tuple[Holds, ...]:
+    """All that a task which reads such data can learn from."""
+    return reads, *_ALSO.get(reads, ())
+
+
+def named(reads: Holds) -> str:
+    """The data sets for such a task, for messages: "scenes" or "digits"."""
+    return either(one.name for one in DATA_SETS if one.holds in fitting(reads))
 
 
 DATA_SETS: Ideas[DataSet] = Ideas("data set", DataSet, listed_in="firth.text.datasets.catalog")

@@ -16,9 +16,8 @@ from firth.files import TEMPORARY
 from firth.progress import Progress, silent
 from firth.text import cache
 from firth.text.data.running_text import has_files
-from firth.text.data_set import DATA_SETS
+from firth.text.data_set import DATA_SETS, READABLE
 from firth.text.datasets import download
-from firth.text.datasets.docs import docs_corpus
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.file_decoding import Tick
 from firth.text.readers.formats import expect_format, no_tick
@@ -70,14 +69,12 @@ def lines(corpus: Corpus, lower: bool, tick: Tick = no_tick) -> Iterator[tuple[l
 
 
 def _located(place: str, format: Format, field: str, progress: Progress) -> Corpus:
-    if place == "docs":  # the folder of that name is ./docs
-        return Corpus("the docs corpus", (docs_corpus(progress),), format="txt")
     if not has_files(place):
         return find(place, format, field)  # a glob, or an error that names similar files
     entry = DATA_SETS[place]
-    if entry.train is None and entry.example is None:
-        folder = f"$(firth data path {place})"
-        raise DataError(f"{place} is not running text. Use one of its files, for example {folder}/{entry.files[0].name}")
+    if entry.holds not in READABLE:
+        files = f" Use one of its files, for example $(firth data path {place})/{entry.files[0].name}" if entry.files else ""
+        raise DataError(f"{place} is not running text.{files}")
     format = "txt" if entry.train and entry.columns is None else "auto"  # "auto" reads the texts of a labelled data set
     return Corpus(place, (download.parts(entry, progress)["train"],), format=format, columns=entry.columns)
 

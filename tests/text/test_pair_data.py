@@ -325,11 +325,29 @@ def test_holding_out_everything_is_refused(tmp_path: Path) -> None:
         ({"name": "multi30k", "source": "fr"}, 'data.source is "fr"; the sides of multi30k are en and de'),
         ({"name": "scan", "split": "lenght"}, 'data.split is "lenght"; scan has: simple, length'),
         ({"name": "dates", "locales": ("xx_YY",)}, 'there is no locale "xx_YY"'),
+        ({"name": "dates", "source": "de"}, "data.source is 'de', but dates has its own sides"),
     ],
 )
 def test_settings_that_give_no_pairs_are_refused(settings: dict[str, Any], message: str, mirror: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         prepare_pairs(PairsConfig(**settings), WORDS)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"name": "multi30k", "locales": ("fr",)},
+            """data.locales is ['fr'], which only applies to data.name = "dates". Remove it.""",
+        ),
+        ({"path": "a.tsv", "count": 100}, 'data.count is 100, which only applies to data.name = "dates", "chats", '),
+        ({"name": "dates", "skills": ("tags",)}, "data.skills is ['tags'], which only applies to data.name = \"chats\""),
+    ],
+)
+def test_settings_of_another_data_set_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PairsConfig(**settings)
     assert message in str(caught.value)
 
 

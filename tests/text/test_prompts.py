@@ -68,7 +68,7 @@ def test_lower_case_is_that_of_both_sides(mirror: Path) -> None:
 
 @pytest.mark.parametrize("key", ["source", "target", "split"])
 def test_two_tasks_have_no_side_to_choose(key: str, mirror: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"data\.{key} is 'nl', but prompts has two tasks"):
+    with pytest.raises(ConfigError, match=rf"data\.{key} is 'nl', but prompts has its own sides"):
         prepare_pairs(PairsConfig(name="prompts", **{key: "nl"}), WORDS)  # type: ignore[arg-type]
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from firth.errors import ConfigError, DataError
+from firth.errors import ConfigError, DataError, either
 from firth.progress import Progress, silent
 from firth.text.batches.captions import Bytes, Captions
 from firth.text.config import CaptionsConfig, TokenizerConfig
 from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.pairs import ended
-from firth.text.datasets import digits, scenes
+from firth.text.data_set import DATA_SETS, MadeImages, named
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import find
@@ -71,33 +71,31 @@ def encode_captions(path: str | Path, tokenizer: Tokenizer, data: CaptionsConfig
     return _encoded(_of_table(str(path), data, progress), tokenizer)
 
 
-def generated(data: CaptionsConfig) -> dict[str, scenes.Scenes | digits.Digits]:
-    """The parts of a named set."""
-    if data.name == "digits":
-        return dict(digits.digits(data.side))
-    tenth = data.count // 10
-    counts = {part: data.count if part == "train" else tenth for part in scenes.PARTS}
-    return {part: scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds) for part, count in counts.items()}
-
-
 def some_images(data: CaptionsConfig, part: str, count: int) -> tuple[Bytes, tuple[str, ...]]:
     """The first images of a part of a named set, and their captions."""
-    if data.name == "scenes" and part in scenes.PARTS:
-        drawn: scenes.Scenes | digits.Digits = scenes.scenes(count, part, data.side, of_kinds=data.scene_kinds)
-    elif data.name == "digits" and part in ("train", "valid", "test"):
-        drawn = digits.digits(data.side)[part]
-    else:
-        parts = scenes.PARTS if data.name == "scenes" else ("train", "valid", "test")
-        raise ConfigError(f'{data.name} has no part "{part}". Choose one of: {", ".join(parts)}.')
+    assert data.name is not None
+    made = DATA_SETS[data.name]
+    if part not in made.made_parts:
+        raise ConfigError(f'{data.name} has no part "{part}". Choose {either(made.made_parts)}.')
+    enough = dataclasses.replace(data, count=10 * max(1, count)) if "count" in made.uses else data
+    drawn = _made(enough, part, silent)
     return drawn.image_NHWC[:count], drawn.captions[:count]
+
+
+def _made(data: CaptionsConfig, part: str, progress: Progress) -> MadeImages:
+    assert data.name is not None
+    generate = DATA_SETS[data.name].generate
+    assert generate is not None, "captioned images without files are made"
+    made: MadeImages = generate(data, part, progress)
+    return made
 
 
 def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], str]:
     if data.name is not None:
-        scenes_of = generated(data)
-        return {name: _of_generated(name, some) for name, some in scenes_of.items()}, _fingerprint(scenes_of)
+        made = {part: _made(data, part, progress) for part in DATA_SETS[data.name].made_parts}
+        return {part: _of_made(part, images) for part, images in made.items()}, made["train"].sha256
     if data.path is None:
-        raise ConfigError('data.text has no images. Set data.path to a table, or data.name = "scenes" or "digits".')
+        raise ConfigError(f"data.text has no images. Set data.path to a table, or data.name = {named('captioned images')}.")
     whole = _of_table(data.path, data, progress)
     # The pixels, as the network sees them, and the captions.
     sha256 = sha256_of_texts([[sha256_of_arrays([whole.load()]), *whole.texts, *map(str, whole.image_N)]])
@@ -111,18 +109,9 @@ def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], 
     return parts, sha256
 
 
-def _of_generated(name: str, drawn: scenes.Scenes | digits.Digits) -> _Part:
-    wheres = [f"{name} {n}" for n in range(1, len(drawn) + 1)]
-    kinds = drawn.kinds if isinstance(drawn, scenes.Scenes) else None
-    return _Part(wheres, drawn.captions, range(len(drawn)), lambda: drawn.image_NHWC, kinds)
-
-
-def _fingerprint(parts: dict[str, scenes.Scenes | digits.Digits]) -> str:
-    """A hash of all that the scenes are drawn from: drawing them would take longer than anything else that needs no pixels."""
-    train = parts["train"]
-    if isinstance(train, scenes.Scenes):
-        return sha256_of_texts([train.captions, [f"{shape.x!r} {shape.y!r} {shape.radius!r}" for shape in train.shapes]])
-    return sha256_of_texts([[sha256_of_arrays([train.image_NHWC]), *train.captions]])
+def _of_made(part: str, images: MadeImages) -> _Part:
+    wheres = [f"{part} {n}" for n in range(1, len(images.captions) + 1)]
+    return _Part(wheres, images.captions, range(len(wheres)), lambda: images.image_NHWC, images.kinds)
 
 
 def _of_table(path: str, data: CaptionsConfig, progress: Progress) -> _Part:

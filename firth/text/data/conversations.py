@@ -15,9 +15,8 @@ from firth.text.conversation import ChatFormat, Conversation
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.running_text import open_corpus
-from firth.text.data_set import DATA_SETS, Part
+from firth.text.data_set import DATA_SETS, Part, named
 from firth.text.datasets import download
-from firth.text.datasets.chats import chats
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.chat_files import read_conversations
 from firth.text.readers.corpus import find
@@ -106,9 +105,11 @@ def _part(data: ConversationsConfig, part: Part, progress: Progress) -> list[Con
     if part != "train" and path is not None:
         return read_conversations(find(path, data.format, empty=data.empty), progress)
     if data.text is not None:
-        raise ConfigError('data.text has no roles. Set data.path to a .jsonl file of conversations, or data.name = "chats".')
-    if data.name == "chats":
-        return chats(data.skills, data.count, part, progress)
+        names = named("conversations")
+        raise ConfigError(f"data.text has no roles. Set data.path to a .jsonl file of conversations, or data.name = {names}.")
+    if data.name is not None and (generate := DATA_SETS[data.name].generate) is not None:
+        made: list[Conversation] = generate(data, part, progress)
+        return made
     if part != "train" and data.name is None:
         return None
     if data.name is not None:

@@ -16,11 +16,7 @@ from firth.text.conversation import Conversation, QuestionFacts, history_text
 from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
-from firth.text.data_set import Part
-from firth.text.datasets.chats import chats
-from firth.text.datasets.dates import dates
-from firth.text.datasets.docs import docstring_summaries
-from firth.text.datasets.prompts import prompts
+from firth.text.data_set import DATA_SETS, Part
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.pieces import pieces_of_texts
 from firth.text.tokenizers.special_tokens import Ids
@@ -61,7 +57,8 @@ def prepare_pairs(
         train, valid = held_out(whole, data.valid, "pairs", lambda pair: pair.source)
     if isinstance(tokenizer, TokenizerConfig):
         known = tokenizer.learns_from(train, valid)
-        known += test or [] if data.name == "dates" else []  # generated: their characters are known in advance
+        if test is not None and data.name is not None and DATA_SETS[data.name].known_characters:
+            known += test
         tokenizer = _learned(tokenizer, known)
     encoded = _encoded(train, tokenizer, progress)
     kept = _within(encoded, limit)
@@ -110,21 +107,16 @@ def _parts(
 
 
 def _generated(data: PairsConfig, part: Part, progress: Progress) -> list[SentencePair] | None:
-    match data.name:
-        case "dates":
-            pairs = dates(data.locales, data.count if part == "train" else data.count // 10, part)
-            return [SentencePair(f"dates, {part} {n}", sentence(text, data), iso) for n, (text, iso) in enumerate(pairs, 1)]
-        case "prompts":
-            _check_no_sides(data, "two tasks with sides of their own")
-            return [_normalized(where, texts[0], texts[1], data) for where, texts in prompts(part, data.valid, progress)]
-        case "chats":
-            _check_no_sides(data, "questions and answers")
-            return [pair for one in chats(data.skills, data.count, part, progress) for pair in _answers(one, data)]
-        case "docstrings" if part == "train":
-            summaries = enumerate(docstring_summaries(progress), 1)
-            return [_normalized(f"docstring {n}", rest, first, data) for n, (rest, first) in summaries]
-        case _:
-            return None
+    made = None if data.name is None else DATA_SETS[data.name]
+    if made is None or made.generate is None or part not in made.made_parts:
+        return None
+    for key in ("source", "target", "split"):
+        if getattr(data, key) is not None:
+            raise ConfigError(f"data.{key} is {getattr(data, key)!r}, but {data.name} has its own sides. Remove it.")
+    examples = made.generate(data, part, progress)
+    if made.holds == "conversations":
+        return [pair for one in examples for pair in _answers(one, data)]
+    return [_normalized(where, source, target, data) for where, (source, target) in examples]
 
 
 def _normalized(where: str, source: str, target: str, data: PairsConfig) -> SentencePair:
@@ -137,12 +129,6 @@ def _answers(conversation: Conversation, data: PairsConfig) -> Iterator[Sentence
         source = history_text(conversation.messages[:place])
         pair = _normalized(conversation.where, source, conversation.messages[place].content, data)
         yield pair._replace(asked=asked)
-
-
-def _check_no_sides(data: PairsConfig, has: str) -> None:
-    for key in ("source", "target", "split"):
-        if getattr(data, key) is not None:
-            raise ConfigError(f"data.{key} is {getattr(data, key)!r}, but {data.name} has {has}. Remove it.")
 
 
 def _learned(config: TokenizerConfig, pairs: Sequence[SentencePair]) -> Tokenizers:

@@ -15,9 +15,8 @@ from firth.files import exists
 from firth.progress import Progress, silent
 from firth.text.batches.token_files import TokenFile, token_file
 from firth.text.config import DataConfig, RunningTextConfig, TokenizerConfig
-from firth.text.data_set import DATA_SETS
+from firth.text.data_set import DATA_SETS, READABLE
 from firth.text.datasets import download
-from firth.text.datasets.docs import docs_corpus
 from firth.text.holdout import SplitData
 from firth.text.limits import limits
 from firth.text.readers.blank_records import BlankRecords, Empty
@@ -75,7 +74,7 @@ def prepare(
 
 def running_text(place: str) -> DataConfig:
     """A named data set, or the file, folder or glob pattern of that name; ./docs is a folder even where docs is a name."""
-    return DataConfig(name=place) if place == "docs" or has_files(place) else DataConfig(path=place)
+    return DataConfig(name=place) if has_files(place) else DataConfig(path=place)
 
 
 def has_files(name: str) -> bool:
@@ -83,7 +82,7 @@ def has_files(name: str) -> bool:
     if name not in DATA_SETS.all_kinds:
         return False
     entry = DATA_SETS[name]
-    return bool(entry.files or entry.example)
+    return bool(entry.files or entry.example or entry.parts)
 
 
 def learn_tokenizer(tokenizer: TokenizerConfig, data: DataConfig, progress: Progress | None = None) -> Tokenizer:
@@ -138,7 +137,7 @@ def with_local_paths(data: C, progress: Progress) -> C:
         located = [_located(name, progress) for name in more]
         columns = data.columns or next((columns for _, columns in located if columns), None)
         data = dataclasses.replace(data, more=tuple(path for path, _ in located), columns=columns)  # type: ignore[call-arg]
-    if data.name in (None, "docs"):
+    if data.name is None:
         return data
     entry = DATA_SETS[data.name]
     paths = {part: str(path) for part, path in download.parts(entry, progress).items()}
@@ -157,7 +156,7 @@ def _located(name: str, progress: Progress) -> tuple[str, tuple[str, ...] | None
     if not has_files(name) or exists(name):
         return name, None
     entry = DATA_SETS[name]
-    if entry.holds not in ("running text", "labelled texts", "tagged words"):
+    if entry.holds not in READABLE:
         raise ConfigError(
             f'data.more contains "{name}", which is not running text. Choose another data set, or one of its files.'
         )
@@ -178,7 +177,8 @@ def open_corpus(data: DataConfig, progress: Progress) -> Iterator[Corpus]:
     elif data.path is not None:
         yield _found(data, data.path, progress)
     else:
-        yield Corpus("the docs corpus", (docs_corpus(progress),), None, "txt", data.field, data.columns)
+        with open_corpus(with_local_paths(data, progress), progress) as corpus:
+            yield corpus
 
 
 def _with_more(corpus: Corpus, data: DataConfig) -> Corpus:

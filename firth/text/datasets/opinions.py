@@ -14,6 +14,7 @@ import random
 import re
 from pathlib import Path
 
+from firth.progress import Progress, silent
 from firth.text import cache, sealed
 from firth.text.data_set import Part
 from firth.text.datasets import opinion_words as words
@@ -44,7 +45,7 @@ def opinions(part: Part) -> list[tuple[str, str]]:
     raise AssertionError(part)
 
 
-def cached_parts() -> dict[str, Path]:
+def cached_parts(progress: Progress = silent) -> dict[str, Path]:
     """Each part as a tsv file in the cache folder, with the header `text label`."""
     paths: dict[str, Path] = {part: cache.cache_folder() / f"opinions-{_MAKER}-{part}.tsv" for part in _SIZES}
     for part in _SIZES:

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from firth.files import write_text
+from firth.progress import Progress, silent
 from firth.text import cache, sealed
 
 Line = list[tuple[str, str]]  # tokens and their tags
@@ -31,7 +32,7 @@ WORDS = {"train": 60_000, "valid": 5_000, "test": 10_000}
 _MAKER = 1  # raise when the same version of Python would give other files
 
 
-def cached_parts() -> dict[str, Path]:
+def cached_parts(progress: Progress = silent) -> dict[str, Path]:
     """The CoNLL files of the three parts, in the cache; the first use takes a second to create them."""
     folder = cache.cache_folder()
     paths = {part: folder / f"python-source-{platform.python_version()}-{_MAKER}-{part}.conll" for part in WORDS}

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.text.config import SCENE_KINDS, SceneKind
+from firth.text.data.fingerprint import sha256_of_texts
 
 Part = Literal["train", "valid", "test", "unseen"]
 Bytes = NDArray[np.uint8]
@@ -92,6 +93,11 @@ class Scenes:
 
     def __len__(self) -> int:
         return len(self.captions)
+
+    @property
+    def sha256(self) -> str:
+        """Of the descriptions: drawing the pixels would take longer than anything else that needs none."""
+        return sha256_of_texts([self.captions, [f"{shape.x!r} {shape.y!r} {shape.radius!r}" for shape in self.shapes]])
 
     @cached_property
     def image_NHWC(self) -> Bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from firth.progress import Progress, silent
 from firth.text import cache, sealed
 
 _STEMS = "Al Ber Cor Dal El Fer Gal Hel Is Jo Kal Lor Mar Nor Ol Per Ro Sal Tor Ul Val Wil"
@@ -170,7 +171,7 @@ class StoryQuestion:
         return json.dumps({"context": self.context, "question": self.question, "answers": answers})
 
 
-def cached_parts() -> dict[str, Path]:
+def cached_parts(progress: Progress = silent) -> dict[str, Path]:
     """The jsonl files of the three parts, in the cache; the first use takes a second to create them."""
     folder = cache.cache_folder()
     paths = {part: folder / f"stories-{_MAKER}-{part}.jsonl" for part in _SIZES}

@@ -253,7 +253,7 @@ def _data(request: ViewRequest, library: RunLibrary) -> dict[str, Any]:
         if len(text) < 200:
             raise DataError(f"the text has {len(text)} characters; paste at least 200 (up to {LONGEST:,})")
         return {"text": text}
-    return {"name": source} if has_files(source) or source == "docs" else {"path": source}
+    return {"name": source} if has_files(source) else {"path": source}
 
 
 def _controls(kind: str) -> list[str]:
