@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from shell import Firth
 
 import firth
 from firth.errors import ConfigError, RunError
+from firth.experiments.records.cost_to_loss import NOT_REACHED
 from firth.experiments.studies import trial
 from firth.experiments.studies.plan import StudyPlan, plan
 from firth.experiments.studies.recorded import RecordedStudy
@@ -248,6 +250,21 @@ def test_every_shipped_study_can_be_planned_at_every_scale(name: str, tmp_path: 
         for job in {repr((job.recipe.model, job.recipe.objective)): job for job in runs.jobs}.values():
             with torch.device("meta"), Uninitialised():
                 job.recipe.resolved().task.network(300, 300)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("firth_data")
+@pytest.mark.parametrize("name", list(shipped_studies()))
+def test_every_shipped_study_runs_and_reports_at_the_smallest_scale(name: str, tmp_path: Path) -> None:
+    result = reproduce(name, scale="tiny", out=tmp_path / "out", jobs=1, progress=False)
+    assert not result.diverged()
+    for measure, of in result.study.measure.items():
+        numbers = [value for arm in result.arms() for value in result.values(arm, measure) if value is not None]
+        assert numbers or of.missing == NOT_REACHED, measure
+        assert all(map(math.isfinite, numbers)), measure
+    told = result.text()
+    assert all(claim.says in told for claim in result.study.claim)
+    result.save(tmp_path / "page.html")
 
 
 def command(*arguments: object) -> subprocess.Popen[str]:
