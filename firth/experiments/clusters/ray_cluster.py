@@ -95,27 +95,29 @@ def _run(call: RemoteCall) -> Outcome:
 
 @contextlib.contextmanager
 def _connected(address: str) -> Iterator[dict[str, float]]:
-    """The resources of the cluster. Neither usage statistics nor Ray's own lines on the terminal."""
+    """The resources of the cluster. A program that has connected to it before stays connected."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray: Any = importlib.import_module("ray")
-    was_there, on_sigterm = ray.is_initialized(), signal.getsignal(signal.SIGTERM)
+    if ray.is_initialized():
+        yield ray.cluster_resources()
+        return
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     printing: Any = importlib.import_module("ray._private.worker")
     printing._worker_logs_enabled = False  # errors of machines would be printed among the results
     try:
-        if not was_there:
+        try:
             _expect_listener(address)
             ray.init(address, logging_level="ERROR", log_to_driver=False)
-    except (OSError, RuntimeError, ValueError, OverflowError) as error:
-        raise RunError(
-            f'cannot connect to Ray at "{address}": {_first_line(error)}. Start a cluster with `ray start --head`.'
-        ) from error
-    try:
+        except (OSError, RuntimeError, ValueError, OverflowError) as error:
+            raise RunError(
+                f'cannot connect to Ray at "{address}": {_first_line(error)}. Start a cluster with `ray start --head`.'
+            ) from error
         yield ray.cluster_resources()
     finally:
-        if not was_there:
-            ray.shutdown()
-            with contextlib.suppress(ValueError, TypeError):  # not the main thread
-                signal.signal(signal.SIGTERM, on_sigterm)
+        ray.shutdown()
+        printing._worker_logs_enabled = True
+        with contextlib.suppress(ValueError, TypeError):  # not the main thread
+            signal.signal(signal.SIGTERM, on_sigterm)
 
 
 def _expect_listener(address: str) -> None:
