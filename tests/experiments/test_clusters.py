@@ -408,6 +408,16 @@ def test_an_owner_hears_that_its_file_is_gone_or_that_it_was_silent_for_too_long
     assert [path.name for path in tmp_path.iterdir()] == ["replaced"]  # it belongs to somebody else
 
 
+def test_a_first_machine_that_was_suspended_goes_on(tmp_path: Path) -> None:
+    sign = Pulse(tmp_path / "sign")
+    sign._last -= pulse.LATE
+    time.sleep(0.1)
+    before = sign.path.read_bytes()
+    time.sleep(0.3)
+    assert sign.path.read_bytes() != before
+    sign.end()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_a_process_that_comes_back_after_it_was_taken_for_dead_ends_at_once(tmp_path: Path, soon: None) -> None:
     script = f"""

@@ -27,9 +27,9 @@ LATE = 30.0  # seconds after which an owner that could not change its file must 
 
 
 class Pulse:
-    """The file of an owner, who must stop as soon as `lost` is called: others may believe by then that it is dead."""
+    """The file of an owner. With `lost`, others may replace an owner that is silent: it must stop as soon as that is called."""
 
-    def __init__(self, path: Path, lost: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, path: Path, lost: Callable[[], object] | None = None) -> None:
         """Raises FileExistsError if somebody else owns the file."""
         self.path, self._lost, self._token = path, lost, uuid.uuid4().hex
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644)
@@ -67,7 +67,7 @@ class Pulse:
                 mine = False
             except OSError:
                 pass  # perhaps the next time
-            if not mine or time.monotonic() - self._last > LATE:
+            if self._lost and (not mine or time.monotonic() - self._last > LATE):
                 self._lost()
                 return
             self._last = self._beaten
