@@ -52,3 +52,8 @@ def wait_for_checkpoints(process: subprocess.Popen[str], out: Path, runs: int) -
 def times_begun(out: Path) -> list[int]:
     """How often the training of each run has begun."""
     return [sum('"cpu"' in line for line in file.read_text().splitlines()) for file in out.glob("runs/*/history.jsonl")]
+
+
+def saved_steps(out: Path) -> list[int]:
+    """The steps of all checkpoints."""
+    return [int(path.stem.removeprefix("step-")) for path in out.glob("runs/*/checkpoints/step*.safetensors")]

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 import tomli_w
-from on_clusters import command, facts, own_study, times_begun, wait_for_checkpoints
+from on_clusters import command, facts, own_study, saved_steps, times_begun, wait_for_checkpoints
 from sweeping import table
-
-from firth.training import log
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="needs signals")]
@@ -108,12 +106,7 @@ def test_ctrl_c_saves_the_runs_of_all_nodes(nodes: Nodes, study: Path, alone: An
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), err
-    saved = []
-    for run in (tmp_path / "out/runs").iterdir():
-        newest = max(int(path.stem.removeprefix("step-")) for path in run.glob("checkpoints/step*.safetensors"))
-        assert newest == log.read(run / "log.jsonl")[-1]["step"] or newest % 20
-        saved.append(newest)
-    assert any(step % 20 for step in saved)  # no step at which a checkpoint is due
+    assert any(step % 20 for step in saved_steps(tmp_path / "out"))  # at which no checkpoint is due
     assert facts(command("reproduce", study, tmp_path / "out", "--json", "--ray", nodes.address))["arms"] == alone
 
 
