@@ -10,7 +10,7 @@ from pathlib import Path
 from firth.errors import DataError, option
 from firth.files import exists, is_folder
 from firth.progress import Progress, silent
-from firth.text.data.fingerprint import sha256_of_texts
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.readers.corpus import find
 from firth.text.readers.file_decoding import Tick
 from firth.text.readers.formats import expect_format, file_format, records, text_lines

@@ -13,10 +13,10 @@ from firth.errors import ConfigError, DataError, either
 from firth.progress import Progress, silent
 from firth.text.batches.captions import Bytes, Captions
 from firth.text.config import CaptionsConfig, TokenizerConfig
-from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.pairs import ended
 from firth.text.data_set import DATA_SETS, MadeImages, named
+from firth.text.fingerprint import sha256_of_arrays, sha256_of_texts
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.corpus import find

@@ -12,11 +12,11 @@ from firth.progress import Progress, reported, silent
 from firth.text.batches.conversations import EncodedConversations
 from firth.text.config import ConversationsConfig, TokenizerConfig
 from firth.text.conversation import ChatFormat, Conversation
-from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.running_text import open_corpus
 from firth.text.data_set import DATA_SETS, Part, named
 from firth.text.datasets import download
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.chat_files import read_conversations
 from firth.text.readers.corpus import find

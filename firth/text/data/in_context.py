@@ -12,9 +12,9 @@ import numpy as np
 
 from firth.text.batches import Seekable
 from firth.text.config import LinearConfig, SwapsConfig, TokenizerConfig
-from firth.text.data.fingerprint import sha256_of_arrays
 from firth.text.data_set import Part
 from firth.text.datasets.in_context_tasks import LinearFunctions, PointBatch, PointPrompts, SwapBatch, SwapPrompts, Swaps, Tasks
+from firth.text.fingerprint import sha256_of_arrays
 from firth.text.holdout import SplitData
 from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer

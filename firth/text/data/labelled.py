@@ -15,12 +15,12 @@ from firth.files import exists
 from firth.progress import Progress, reported, silent
 from firth.text.batches.examples import Examples
 from firth.text.config import LabelledConfig, TokenizerConfig
-from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.running_text import has_files, open_corpus, settings_for, with_local_paths
 from firth.text.data_set import DATA_SETS, DataSet
 from firth.text.datasets import download
 from firth.text.datasets.negations import negations_file
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, parts
 from firth.text.readers.blank_records import BlankRecords, Empty
 from firth.text.readers.corpus import Corpus, find

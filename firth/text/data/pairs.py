@@ -13,10 +13,10 @@ from firth.progress import Progress, reported, silent
 from firth.text.batches.pairs import Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.conversation import Conversation, QuestionFacts, history_text
-from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.lengths import left_out
 from firth.text.data.sentence_pairs import PairReader, SentencePair, pair_paths, sentence
 from firth.text.data_set import DATA_SETS, Part
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, held_out
 from firth.text.readers.pieces import pieces_of_texts
 from firth.text.tokenizers.special_tokens import Ids

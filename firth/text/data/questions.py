@@ -18,8 +18,8 @@ from firth.progress import Progress, reported, silent
 from firth.text.batches.padding import Ints, concatenated
 from firth.text.batches.questions import NOWHERE, QuestionWindows
 from firth.text.config import QuestionsConfig, TokenizerConfig
-from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.running_text import open_corpus, with_local_paths
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, parts
 from firth.text.readers.corpus import find
 from firth.text.readers.pieces import pieces_of_texts

@@ -16,10 +16,10 @@ from firth.errors import DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.sentences import Sentences
 from firth.text.config import TaggedConfig, TokenizerConfig
-from firth.text.data.fingerprint import sha256_of_texts
 from firth.text.data.labelled import listed
 from firth.text.data.running_text import open_corpus, with_local_paths
 from firth.text.data_set import DATA_SETS
+from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, parts
 from firth.text.readers.blank_records import BlankRecords
 from firth.text.readers.conll import ConllColumns, Sentence, tagged_format

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
 from firth.text.batches.permutation import keys, permuted
-from firth.text.data.fingerprint import sha256_of_arrays, sha256_of_texts
+from firth.text.fingerprint import sha256_of_arrays, sha256_of_texts
 
 SIZE = 8  # pixels
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.text.config import SCENE_KINDS, SceneKind
-from firth.text.data.fingerprint import sha256_of_texts
+from firth.text.fingerprint import sha256_of_texts
 
 Part = Literal["train", "valid", "test", "unseen"]
 Bytes = NDArray[np.uint8]
