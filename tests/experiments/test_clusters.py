@@ -238,15 +238,17 @@ class OneCluster:
 
     @contextlib.contextmanager
     def pool(self, jobs: int | None, most: int, threads: int, folder: Path) -> Iterator[tuple[int, Machines]]:
-        with Machines(folder, *self.lost) as pool:
-            yield min(jobs or 2, most), pool
+        with Machines(folder, *self.lost) as self.machines:
+            yield min(jobs or 2, most), self.machines
 
 
 def test_a_study_on_a_cluster_gives_the_table_of_one_machine(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     alone = report(own, tmp_path / "alone", "one")
-    monkeypatch.setattr(verb, "cluster_of", lambda *given: OneCluster(Lost("node 1 died")))
+    cluster = OneCluster(Lost("node 1 died"))
+    monkeypatch.setattr(verb, "cluster_of", lambda *given: cluster)
     elsewhere = reproduce(own, scale="one", out=tmp_path / "elsewhere", progress=False)
+    assert cluster.machines.calls == 2
     assert elsewhere.facts() == alone.facts()
     assert [path.name for path in (tmp_path / "elsewhere" / "runs").iterdir()] == ["gru-0"]
 
@@ -357,8 +359,9 @@ def test_the_lease_of_a_live_process_is_waited_for(tmp_path: Path, soon: None, m
 
 def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(tmp_path: Path) -> None:
     (tmp_path / "run.lease").write_text(f"{machine()} token 7")
+    assert Watched(tmp_path / "run.lease").is_dead()
     with leased(tmp_path / "run"):
-        assert Watched(tmp_path / "run.lease").look() == "alive"
+        assert not Watched(tmp_path / "run.lease").is_dead()
 
 
 def test_the_lease_of_another_machine_is_taken_when_it_is_silent(tmp_path: Path, soon: None) -> None:
