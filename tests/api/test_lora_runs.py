@@ -102,7 +102,7 @@ def test_checkpoints_hold_only_what_is_trained(language: Path, tmp_path: Path) -
     assert files.load_tensors(folder.base)[0].keys() == files.load_tensors(folder.model)[0].keys()
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize("average", [pytest.param(0.0, marks=pytest.mark.long), 0.9])
 def test_it_is_resumed_to_the_bit_without_the_run_it_began_as(average: float, masked: Path, tmp_path: Path) -> None:
     init = Path(shutil.copytree(masked, tmp_path / "init"))
     recipe = compose(reviewing(tmp_path, init, lora_dropout=0.2, average=average))

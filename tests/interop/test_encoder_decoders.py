@@ -11,6 +11,7 @@ import pytest
 import torch
 from encoder_decoder_folders import BUILDERS, END, PAD, folder_of, opened, separate_output, trained
 from foreign_folders import setting_names, transformers
+from shares import every_second
 
 import firth
 from firth.api import export_model, import_model
@@ -159,6 +160,7 @@ def test_the_abilities_of_a_translator_work(pair: tuple[Any, TranslatorRun, Path
     np.testing.assert_allclose(found.probability, expected, rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.parametrize("pair", every_second(BUILDERS), indirect=True)
 def test_import_export_import_is_equal_to_the_bit(pair: tuple[Any, TranslatorRun, Path], tmp_path: Path) -> None:
     theirs, run, folder = pair
     import_model(folder, tmp_path / "run")
@@ -178,6 +180,7 @@ def test_import_export_import_is_equal_to_the_bit(pair: tuple[Any, TranslatorRun
     assert once.translate(TEXTS, tokens=8) == run.translate(TEXTS, tokens=8)
 
 
+@pytest.mark.parametrize("pair", every_second(BUILDERS), indirect=True)
 def test_loss_and_gradient_of_a_pair_are_theirs(pair: tuple[Any, TranslatorRun, Path], tmp_path: Path) -> None:
     """The decoder's input begins with their token, not with <eos>."""
     theirs, run, folder = pair

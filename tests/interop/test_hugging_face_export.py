@@ -33,6 +33,7 @@ from foreign_folders import (
     transformers,
 )
 from runs import LINES, recipe_table
+from shares import every_second
 
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
@@ -96,7 +97,7 @@ def trained(folder: Path, model: dict[str, Any], kind: str = "bpe") -> Path:
     return train_recipe(compose(table), folder / "run").path
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("name", every_second(SETTINGS))
 def test_transformers_computes_the_logits_of_an_exported_run(name: str, tmp_path: Path) -> None:
     run = trained(tmp_path, SETTINGS[name])
     folder = export_model(run, tmp_path / "exported")
@@ -122,25 +123,27 @@ def test_the_tokenizer_of_an_exported_run_gives_the_same_ids(kind: str, tmp_path
 
 @pytest.mark.parametrize(
     "build",
-    [
-        gpt2,
-        llama,
-        mistral,
-        qwen2,
-        qwen3,
-        gpt_neox,
-        bloom,
-        gemma,
-        gemma2,
-        gemma3,
-        opt,
-        falcon,
-        falcon_40b,
-        falcon_rw,
-        phi3,
-        phi4,
-        olmo2,
-    ],
+    every_second(
+        [
+            gpt2,
+            llama,
+            mistral,
+            qwen2,
+            qwen3,
+            gpt_neox,
+            bloom,
+            gemma,
+            gemma2,
+            gemma3,
+            opt,
+            falcon,
+            falcon_40b,
+            falcon_rw,
+            phi3,
+            phi4,
+            olmo2,
+        ]
+    ),
 )
 def test_import_export_import_is_equal_to_the_bit(build: Any, tmp_path: Path) -> None:
     folder = saved(tmp_path / "theirs", build().to(torch.bfloat16), byte_level(begin=True))

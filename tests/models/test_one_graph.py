@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch._dynamo
+from shares import some
 
 from firth.models import TransformerConfig, language_model
 from firth.models.initialise import initialise
@@ -21,10 +22,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-QUICK = ("llama", "t5, gaussian, sandwich", "gated linear")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in MODELS])
+@pytest.mark.parametrize("name", some(MODELS, "t5, gaussian, sandwich"))
 def test_a_compiled_model_is_one_graph(name: str) -> None:
     model = language_model(TransformerConfig(kind="transformer", width=32, depth=2, heads=4, context=16, **MODELS[name]), 50)
     initialise(model, torch.Generator().manual_seed(0))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from shares import some
 from shell import Firth
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
 from translations import pair_table, write_pairs
@@ -51,7 +52,7 @@ MODELS: dict[str, tuple[Table, Table]] = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name == "rnnsearch" else ()) for name in MODELS])
+@pytest.mark.parametrize("name", some(MODELS, "transformer, all noises"))
 def test_a_run_that_was_stopped_goes_on_to_the_bit(name: str, tmp_path: Path) -> None:
     recipe = compose(denoising(*MODELS[name], steps=10, evaluate_every=5, checkpoint_every=4))
     expected = undisturbed(recipe, tmp_path / "whole")

@@ -7,6 +7,8 @@ import tokenize
 from io import BytesIO
 from pathlib import Path
 
+import pytest
+
 from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.tagged import encode_tagged, prepare_tagged
 from firth.text.datasets.python_source_tags import NAMES, source_lines, tagged_lines
@@ -66,6 +68,7 @@ def test_what_is_not_python_gives_what_came_before_it() -> None:
     assert list(tagged_lines(b"\xff\xfe")) == []
 
 
+@pytest.mark.long
 def test_the_same_lines_every_time_and_each_part_from_other_files() -> None:
     first, second = source_lines(500, 300)
     assert [first, second] == source_lines(500, 300)

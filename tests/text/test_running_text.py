@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,6 +36,7 @@ def test_the_split_is_at_the_very_character() -> None:
     assert prepared.train.characters == int(0.7 * 1009)
 
 
+@hypothesis.settings(max_examples=30)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=50), st.floats(0, 0.99))
 def test_training_and_held_out_part_make_up_the_text(text: str, valid: float) -> None:
     for config in (CHAR, BPE):

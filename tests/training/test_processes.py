@@ -103,7 +103,7 @@ def started(nursery: Nursery, folder: Path) -> Child:
     return child
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)])
 def test_a_signal_saves_the_step_it_came_in_and_says_how_to_go_on(
     number: int, code: int, nursery: Nursery, tmp_path: Path
 ) -> None:

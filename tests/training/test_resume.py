@@ -21,12 +21,9 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "schedule-free": {"optimizer": "schedule-free", "schedule": "constant", "weight_decay": 0.1},
 }
 QUICK = {
-    ("rnn", False, "sgd"),
     ("lstm", True, "adamw"),
     ("gru", True, "sgd"),
-    ("transformer", False, "adamw"),
     ("transformer", False, "muon"),
-    ("lstm", True, "schedule-free"),
 }
 CASES = [
     pytest.param(*case, marks=() if case in QUICK else pytest.mark.long)
