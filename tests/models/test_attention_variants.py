@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from shares import every_second
 from shell import Firth
 from tiny_runs import TEXT, assert_identical, outcome, steps_saved, stopping_at, tiny, undisturbed, watching
 from tolerance import assert_as_accurate, assert_equal
@@ -61,12 +62,12 @@ PAIRS = [  # without those that are refused
     if (s, p) != ("additive", "rotary") and (p != "disentangled" or s in ("dot", "scaled_dot"))
 ]
 SHARINGS = (1, 2, HEADS)  # heads of keys and values
-every_pair = pytest.mark.parametrize(("score", "position"), PAIRS)
-# `make test` reads a third of the masks × sharings with each pair, `make test-all` the rest, too.
+# `make test` takes every second pair, and a third of the masks × sharings with it; `make test-all` takes all.
+every_pair = pytest.mark.parametrize(("score", "position"), every_second(pytest.param(*pair) for pair in PAIRS))
 every_pair_and_square = pytest.mark.parametrize(
     ("score", "position", "square"),
     [
-        pytest.param(*pair, square, marks=[] if square == n % 3 else [pytest.mark.long])
+        pytest.param(*pair, square, marks=[] if n % 6 == 2 * square else [pytest.mark.long])
         for n, pair in enumerate(PAIRS)
         for square in range(3)
     ],
