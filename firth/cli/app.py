@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Latex = Annotated[bool, typer.Option("--latex", help="Print the table for a paper.")]
 Seed = Annotated[int | None, typer.Option(help="Random seed for sampling. [default: the recipe's]")]
 
 
@@ -227,6 +228,30 @@ def destination(given: Path | None, out: Path | None, name: str) -> Path:
 
 def print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+class Report(Protocol):
+    """What several runs gave, in every form that a verb prints."""
+
+    def text(self) -> str: ...
+    def csv(self) -> str: ...
+    def latex(self) -> str: ...
+    def facts(self) -> Any: ...
+
+
+def expect_one_form(as_csv: bool, as_latex: bool, as_json: bool) -> None:
+    if as_csv + as_latex + as_json > 1:
+        raise ConfigError("give one of --csv, --latex and --json")
+
+
+def print_report(report: Report, figures: Path | str, *, as_csv: bool, as_latex: bool, as_json: bool) -> None:
+    """The report in the form that was asked for; as text with the path of its figures, if there are any."""
+    if as_json:
+        print_json(report.facts())
+    elif as_csv or as_latex:
+        print(report.csv() if as_csv else report.latex(), end="")
+    else:
+        print(report.text() + (f"\n\nFigures: {figures}" if figures else ""))
 
 
 class _Notes:

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, app, print_json, verb
+from firth.cli.app import Json, Latex, app, expect_one_form, print_json, print_report, verb
 from firth.cli.save_option import Save, save_figures, section
 from firth.cli.suggestions import Verbs
-from firth.errors import ConfigError
 from firth.files import is_folder
 
 
@@ -42,7 +41,7 @@ def runs(
     device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
     save: Save = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every value as CSV.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="Print the table for a paper.")] = False,
+    as_latex: Latex = False,
     as_json: Json = False,
 ) -> None:
     """Compare trained models on the same texts: firth compare RUN RUN…
@@ -51,19 +50,11 @@ def runs(
     first: the interval of the difference by a paired bootstrap, p by approximate randomisation."""
     from firth.experiments.compare import compare
 
-    if as_csv + as_latex + as_json > 1:
-        raise ConfigError("give one of --csv, --latex and --json")
+    expect_one_form(as_csv, as_latex, as_json)
     settings: Any = {"split": split, "device": device}
     result = compare("runs", runs=runs, data=data, apart=apart, samples=samples, seed=seed, **settings)
     written = "" if save is None else save_figures(save, "Runs compared", result.sections(), "firth compare runs")
-    if as_json:
-        print_json(result.facts())
-    elif as_csv or as_latex:
-        print(result.csv() if as_csv else result.latex(), end="")
-    else:
-        print(result.text())
-        if written:
-            print(f"\nFigures: {written}")
+    print_report(result, written, as_csv=as_csv, as_latex=as_latex, as_json=as_json)
 
 
 @verb(within=group)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, Latex, expect_one_form, print_json, print_report, verb
 from firth.cli.cluster_options import RayAddress, SlurmSettings, slurm_settings
 from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
@@ -32,15 +32,14 @@ def reproduce(
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the shipped studies.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print every measured value as CSV.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="Print the table for a paper.")] = False,
+    as_latex: Latex = False,
     as_json: Json = False,
 ) -> None:
     """Repeat a comparison from the literature and check its claims.
 
     Trains each model of the study with several seeds, skips runs that are finished, continues those that were interrupted, and
     prints the published figures beside ours, claim by claim."""
-    if as_csv + as_latex + as_json > 1:
-        raise ConfigError("give one of --csv, --latex and --json")
+    expect_one_form(as_csv, as_latex, as_json)
     if listed or study is None:
         _list(study, listed, as_json)
         return
@@ -51,13 +50,7 @@ def reproduce(
         report = repeat(study, scale=scale, out=out, seeds=seeds, jobs=jobs, ray=ray, slurm=slurm_settings(slurm), watch=watch)
     page = save or (OUT / report.name / scale if out is None else out) / f"{report.name}.html"
     report.save(page)
-    if as_json:
-        print_json(report.facts())
-    elif as_csv or as_latex:
-        print(report.csv() if as_csv else report.latex(), end="")
-    else:
-        print(report.text())
-        print(f"\nFigures: {page}")
+    print_report(report, page, as_csv=as_csv, as_latex=as_latex, as_json=as_json)
 
 
 def _list(study: str | None, listed: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, Latex, expect_one_form, print_report, verb
 from firth.cli.cluster_options import RayAddress, SlurmSettings, slurm_settings
 from firth.cli.run_table import watching_runs
 from firth.cli.save_option import checked
@@ -53,15 +53,14 @@ def sweep(
         Path | None, typer.Option(help="Page with all figures. [default: sweep.html in --out]", callback=checked)
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the trials as CSV.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="Print the table for a paper.")] = False,
+    as_latex: Latex = False,
     as_json: Json = False,
 ) -> None:
     """Choose settings of a recipe by validation.
 
     Trains the recipe with settings from the given values and ranges, several runs side by side, and ranks them by a validation
     metric; test data are never evaluated. Any other setting can be overridden for all runs: --training.steps=500"""
-    if as_csv + as_latex + as_json > 1:
-        raise ConfigError("give one of --csv, --latex and --json")
+    expect_one_form(as_csv, as_latex, as_json)
     from firth.experiments.sweeps.sweep import sweep as search
 
     changes = dict(map(split_assignment, settings(context.args)))
@@ -73,13 +72,7 @@ def sweep(
         )  # fmt: skip
     page = save or report.out / "sweep.html"
     report.save(page)
-    if as_json:
-        print_json(report.facts())
-    elif as_csv or as_latex:
-        print(report.csv() if as_csv else report.latex(), end="")
-    else:
-        print(report.text())
-        print(f"\nFigures: {page}")
+    print_report(report, page, as_csv=as_csv, as_latex=as_latex, as_json=as_json)
     if report.best is None:
         raise typer.Exit(1)
 

@@ -207,6 +207,7 @@ def test_a_study_that_makes_no_sense_is_refused(tmp_path: Path, change: dict[str
     with pytest.raises(ConfigError) as error:
         find_study(written(tmp_path, TABLE | change))
     assert message in str(error.value)
+    assert str(error.value).startswith(f"{tmp_path / 'faster.toml'}: ")
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,11 @@ def find_study(name: str | Path) -> tuple[str, Path, Study]:
     path = shipped.get(str(name), Path(name))
     if not is_file(path):
         raise ConfigError(f'there is no study "{name}".{did_you_mean(str(name), shipped)}')
-    return path.stem, path, build(Study, read_toml(path))
+    table = read_toml(path)
+    try:
+        return path.stem, path, build(Study, table)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.marked}") from error
 
 
 def chosen_settings(tables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
