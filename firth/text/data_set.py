@@ -105,7 +105,7 @@ class DataSet:
     # Or: the examples of a part in memory, from the `[data]` table: places and both sides of sentence pairs, conversations, or
     # the MadeImages of a set of images
     generate: Callable[[Any, Any, Progress], Any] | None = None
-    made_parts: tuple[str, ...] = PARTS  # those that `generate` knows
+    generated_parts: tuple[str, ...] = PARTS  # those that `generate` knows
     uses: tuple[str, ...] = ()  # settings of `[data]` that only concern sets such as this one
     side: int = 64  # of its images, in pixels
     known_characters: bool = False  # those of held-out examples are known in advance, and belong to the vocabulary

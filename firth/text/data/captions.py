@@ -75,8 +75,8 @@ def some_images(data: CaptionsConfig, part: str, count: int) -> tuple[Bytes, tup
     """The first images of a part of a named set, and their captions."""
     assert data.name is not None
     made = DATA_SETS[data.name]
-    if part not in made.made_parts:
-        raise ConfigError(f'{data.name} has no part "{part}". Choose {either(made.made_parts)}.')
+    if part not in made.generated_parts:
+        raise ConfigError(f'{data.name} has no part "{part}". Choose {either(made.generated_parts)}.')
     enough = dataclasses.replace(data, count=10 * max(1, count)) if "count" in made.uses else data
     drawn = _made(enough, part, silent)
     return drawn.image_NHWC[:count], drawn.captions[:count]
@@ -92,7 +92,7 @@ def _made(data: CaptionsConfig, part: str, progress: Progress) -> MadeImages:
 
 def _parts(data: CaptionsConfig, progress: Progress) -> tuple[dict[str, _Part], str]:
     if data.name is not None:
-        made = {part: _made(data, part, progress) for part in DATA_SETS[data.name].made_parts}
+        made = {part: _made(data, part, progress) for part in DATA_SETS[data.name].generated_parts}
         return {part: _of_made(part, images) for part, images in made.items()}, made["train"].sha256
     if data.path is None:
         raise ConfigError(f"data.text has no images. Set data.path to a table, or data.name = {named('captioned images')}.")

@@ -108,7 +108,7 @@ def _parts(
 
 def _generated(data: PairsConfig, part: Part, progress: Progress) -> list[SentencePair] | None:
     made = None if data.name is None else DATA_SETS[data.name]
-    if made is None or made.generate is None or part not in made.made_parts:
+    if made is None or made.generate is None or part not in made.generated_parts:
         return None
     for key in ("source", "target", "split"):
         if getattr(data, key) is not None:

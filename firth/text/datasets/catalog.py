@@ -240,7 +240,7 @@ MADE_SETS = (
         "docstrings of Python's packages, and their first lines",
         made="sentence pairs",
         generate=made.docstrings,
-        made_parts=("train",),
+        generated_parts=("train",),
     ),
     DataSet("prompts", "film reviews and sentences, each after the name of a task", made="sentence pairs", generate=made.prompts),
     DataSet(
@@ -267,7 +267,7 @@ MADE_SETS = (
         "images of coloured shapes, and what they show",
         made="captioned images",
         generate=made.scenes,
-        made_parts=(*PARTS, "unseen"),
+        generated_parts=(*PARTS, "unseen"),
         uses=("count", "kinds"),
         side=48,
     ),

@@ -1,4 +1,4 @@
-"""The examples of data sets that are made in memory, from the settings of the `[data]` table that concern them.
+"""How firth makes its own data sets, from the settings of the `[data]` table that concern them.
 
 What a data set needs to be made is imported when it is: the list of data sets must not take longer to load for it.
 """
