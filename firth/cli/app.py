@@ -230,7 +230,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-class Report(Protocol):
+class PrintedReport(Protocol):
     """What several runs gave, in every form that a verb prints."""
 
     def text(self) -> str: ...
@@ -244,7 +244,7 @@ def expect_one_form(as_csv: bool, as_latex: bool, as_json: bool) -> None:
         raise ConfigError("give one of --csv, --latex and --json")
 
 
-def print_report(report: Report, figures: Path | str, *, as_csv: bool, as_latex: bool, as_json: bool) -> None:
+def print_report(report: PrintedReport, figures: Path | str, *, as_csv: bool, as_latex: bool, as_json: bool) -> None:
     """The report in the form that was asked for; as text with the path of its figures, if there are any."""
     if as_json:
         print_json(report.facts())
