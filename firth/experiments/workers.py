@@ -33,6 +33,7 @@ R = TypeVar("R")
 _LOOK_EVERY = 0.5  # seconds
 NICE = 10  # the machine stays usable
 PATIENCE = 600  # seconds that a worker may take to save its run: one that is validating ends that first
+_AT_WORK = threading.Lock()  # held by this process while it works on a task
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Workers(Generic[K]):
         return self.at_once - len(self.tasks)
 
     def start(self, key: K, task: Callable[..., Any], *given: Any) -> None:
-        self.tasks[self.pool.submit(task, *given)] = key
+        self.tasks[self.pool.submit(_work_on, task, *given)] = key
 
     def ended(self) -> list[tuple[K, Any]]:
         """The tasks that have ended since the last call, with what they returned; waits a moment for the next one. An error in a
@@ -117,6 +118,11 @@ def remarks() -> Iterator[list[str]]:
             yield told
         finally:
             told += dict.fromkeys(str(one.message) for one in caught if one.category is UserWarning)
+
+
+def _work_on(task: Callable[..., R], *given: Any) -> R:
+    with _AT_WORK:
+        return task(*given)
 
 
 def _outcome(task: Future[Any]) -> Any:
@@ -172,5 +178,8 @@ def _end_with(stop: Event, parent: int) -> None:
     while not stop.wait(_LOOK_EVERY) and os.getppid() == parent:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(PATIENCE)
+    if os.getppid() == parent:  # it will say that there are no more tasks
+        time.sleep(PATIENCE)
+    else:
+        _AT_WORK.acquire(timeout=PATIENCE)
     os._exit(1)

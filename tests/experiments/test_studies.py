@@ -286,7 +286,7 @@ def test_a_study_that_is_killed_and_run_again_gives_the_same_table(tmp_path: Pat
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     os.kill(process.pid, end)
-    process.communicate(timeout=120)
+    process.communicate(timeout=120)  # until all that inherited its output are gone, the workers of a killed one, too
     done = command(file, "--out", tmp_path / "killed", "--jobs", 2, "--json")
     out, err = done.communicate(timeout=600)
     assert done.returncode == 0, err

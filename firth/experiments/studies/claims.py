@@ -51,8 +51,16 @@ class ClaimVerdict:
             return "not measured"
         word = "held" if self.held else "NOT HELD"
         if self.error is None:
-            return f"{word}, margin {self.margin:+.3g} (one seed)"
-        return f"{word}, margin {self.margin:+.3g} ± {self.error:.2g}"
+            return f"{word}, margin {_signed(self.margin)} (one seed)"
+        return f"{word}, margin {_signed(self.margin)} ± {_short(self.error)}"
+
+
+def _signed(margin: float) -> str:
+    return f"{margin:+,.0f}" if abs(margin) >= 100 else f"{margin:+.3g}"
+
+
+def _short(error: float) -> str:
+    return f"{error:,.0f}" if error >= 100 else f"{error:.2g}"
 
 
 def expect_readable(check: str, measures: Sequence[str], arms: Sequence[str]) -> None:
