@@ -34,7 +34,8 @@ def align(
     model = load(run, kind=TRANSLATE)
     alignment_of_pair = model.align(source, target, beam=beam)
     if save is not None:
-        written = target or ("" if model.tokenizer.kind == "char" else " ").join(alignment_of_pair.target[:-1])  # without <eos>
+        space = "" if model.tokenizer.spaces == "tokens" else " "
+        written = target or space.join(alignment_of_pair.target[:-1])  # without <eos>
         alignment = section("Alignment", f"{source} → {written}", [alignment_of_pair.figure()])
         saved = save_figures(save, f"Alignment by {run.name}", [alignment], "firth align")
     if as_json:

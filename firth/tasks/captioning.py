@@ -27,7 +27,7 @@ from firth.models import CaptionModelConfig, ConditionalDecoder, captioner
 from firth.progress import Progress
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.image_captioner import Caption, ImageCaptioner
-from firth.tasks.abilities.inspection_inputs import has_pieces, names
+from firth.tasks.abilities.inspection_inputs import names
 from firth.tasks.ability import CAPTION, EVALUATE, PREDICT
 from firth.tasks.run import Run
 from firth.tasks.running_text import target_of
@@ -161,7 +161,7 @@ class CaptionerRun(Run[ConditionalDecoder]):
 
         rows, columns = self.network.encoder.grid
         cells = tuple(f"{row},{column}" for row in range(1, rows + 1) for column in range(1, columns + 1))
-        return Reading(self.network, forward, cells, names(self.tokenizer, target_T), has_pieces(self.tokenizer))
+        return Reading(self.network, forward, cells, names(self.tokenizer, target_T), not self.tokenizer.whole_words)
 
     def _inputs(self, image: ImageLike, target: str | None) -> tuple[Tensor, Any, Tensor]:
         """image_1HWC, the ids of the caption with <eos> last, and input_1T."""

@@ -29,7 +29,7 @@ from firth.models import ConditionalDecoder, PrefixDecoder, Seq2SeqConfig, seq2s
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
 from firth.tasks.abilities.contextual_vectors import TextEncoder, refuse_longer
-from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_row
+from firth.tasks.abilities.inspection_inputs import PairInputs, names, one_row
 from firth.tasks.abilities.translator import Translation, Translator
 from firth.tasks.ability import ON_TEXT, PREDICT, TRANSLATE, WALK
 from firth.tasks.run import Run, refuse_one_text
@@ -194,7 +194,7 @@ class TranslatorRun(Run[ConditionalDecoder]):
         self._refuse("context", context)
         pair = self._pair(text, target)
         written = names(self.tokenizer, pair.target_T)
-        return Reading(self.network, partial(pair.run, self.network), pair.tokens, written, has_pieces(self.tokenizer))
+        return Reading(self.network, partial(pair.run, self.network), pair.tokens, written, not self.tokenizer.whole_words)
 
     def _pair(self, text: str, target: str | None) -> PairInputs:
         if not text.strip():

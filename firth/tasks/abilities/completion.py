@@ -51,7 +51,7 @@ def complete(model: LanguageRun, text: str, candidates: Sequence[str] | None, pr
     # A space before the blank belongs to the filler: " cinema" is one piece to a subword tokenizer, "a " is not.
     stem = model.tokenizer.before_gap(left)
     # A word tokenizer reads "cinema." as one word, so punctuation right after the blank belongs to the filler's token.
-    tail = re.split(r"\s", right, maxsplit=1)[0] if model.tokenizer.kind == "word" else ""
+    tail = re.split(r"\s", right, maxsplit=1)[0] if model.tokenizer.whole_words else ""
     fillers = [c.strip() for c in candidates] if candidates is not None else _proposed(model, stem, tail, proposals)
     fillers = [filler for filler in dict.fromkeys(fillers) if filler]
     if not fillers:
@@ -86,7 +86,7 @@ def _proposed(model: LanguageRun, stem: str, tail: str, proposals: int) -> list[
     """Whole words, most probable first."""
     context = model.network.context
     prompt = np.concatenate((model.start_ids(), model.ids(stem)))
-    words: _Words = _OneWord(model, tail) if model.tokenizer.kind == "word" else _SpelledWord(model)
+    words: _Words = _OneWord(model, tail) if model.tokenizer.whole_words else _SpelledWord(model)
     if not bool(words.ends_V.any()):  # such as h, e, l, o: no token could end a word
         words = _AnyToken(model)
     steps = _LONGEST if context is None else min(_LONGEST, context // 2 + 1)
@@ -162,7 +162,7 @@ class _SpelledWord(_Words):
         tokenizer = model.tokenizer
         text = {id: tokenizer.token(id) for id in range(tokenizer.vocab) if id not in (tokenizer.eos, tokenizer.unknown)}
         parts = [id for id, token in text.items() if "<0x" in token]
-        space = "" if tokenizer.kind == "char" else " ?"
+        space = "" if tokenizer.spaces == "tokens" else " ?"
         super().__init__(
             model,
             begins=parts + [id for id, token in text.items() if re.fullmatch(rf"{space}[\w'-]*", token)],

@@ -142,7 +142,7 @@ def by_words(x_Td: Array, encoded: Encoded, row: int) -> Array:
     """x_Wd: the mean of the pieces of each word."""
     tokenizer = encoded.tokenizer
     pieces = [tokenizer.token(int(id)) for id in encoded.ids[row][encoded.own(row)]]
-    words, number_T = words_of(pieces, merged=tokenizer.kind != "word")  # characters are pieces of words, too
+    words, number_T = words_of(pieces, merged=not tokenizer.whole_words)  # characters are pieces of words, too
     x_Wd = np.zeros((len(words), x_Td.shape[1]), np.float32)
     np.add.at(x_Wd, number_T, x_Td)
     mean_Wd: Array = x_Wd / np.bincount(number_T, minlength=len(words)).astype(np.float32)[:, None]
@@ -175,7 +175,7 @@ def _pairs(encoder: TextEncoder, pairs: Sequence[WordPair], progress: Progress) 
 
 def word_vectors(encoder: TextEncoder, places: Sequence[tuple[str, Span]], progress: Progress = silent) -> list[Array]:
     """x_Nd of the word at each place, of every layer: the mean of its tokens."""
-    apart = [_set_apart(*place) for place in places] if encoder.tokenizer.kind == "word" else places
+    apart = [_set_apart(*place) for place in places] if encoder.tokenizer.whole_words else places
     encoded = encoder.encode([text for text, _ in apart])
     spans_N = offsets(encoded.tokenizer, encoded.texts)
     token_N = [covering(spans, span) for spans, (_, span) in zip(spans_N, apart, strict=True)]

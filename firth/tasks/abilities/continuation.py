@@ -59,7 +59,7 @@ def end_tokens(model: LanguageRun) -> tuple[int, ...]:
         return int(own), *(tokenizer.ends if tokenizer.kind == "imported" else ())
     if tokenizer.end_of_message is not None:
         return (tokenizer.end_of_message,)
-    return () if tokenizer.kind == "word" else tokenizer.ends
+    return () if tokenizer.whole_words else tokenizer.ends
 
 
 def spelled(model: LanguageRun, before: Sequence[int], tokens: Sequence[int]) -> str:

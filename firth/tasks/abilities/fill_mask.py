@@ -74,7 +74,7 @@ def _shown(model: MaskedRun, id: int) -> str:
 def _one(model: MaskedRun, candidate: str, left: str) -> int:
     """The id of a candidate, which must be a single token in this place."""
     tokenizer = model.tokenizer
-    spaced = left.endswith(" ") and tokenizer.kind not in ("char", "word")
+    spaced = left.endswith(" ") and tokenizer.spaces == "in the next token"
     ids = tokenizer.encode(f" {candidate}" if spaced else candidate) if candidate else np.zeros(0, np.int64)
     if len(ids) != 1 or int(ids[0]) == tokenizer.unknown:
         shown = " ".join(tokenizer.token(int(id)).strip() for id in ids)

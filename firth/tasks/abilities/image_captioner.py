@@ -74,7 +74,7 @@ class ImageCaptioner:
         """The cells of the image behind each word of `caption`, by default of the best caption."""
         target_T = self.target(image_HWC, caption, config)
         pieces = [self.tokenizer.token(int(id)) for id in target_T]
-        return image_attention(self.network, image_HWC, target_T, pieces, merged=self.tokenizer.kind not in ("char", "word"))
+        return image_attention(self.network, image_HWC, target_T, pieces, merged=self.tokenizer.joins_pieces)
 
     def target(self, image_HWC: Bytes, caption: str | None, config: DecodingConfig) -> Ints:
         """The ids of a caption, <eos> last; by default the run's own."""

@@ -25,7 +25,7 @@ def one_reading(network: Network, tokenizer: Tokenizer, ids: Ids, forward: Calla
     if not len(ids):  # white space, where only words are tokens
         raise DataError("the text is empty; give at least one token")
     token_1T, length_1 = one_row(network, ids)
-    return Reading(network, partial(forward, token_1T, length_1), names(tokenizer, ids), pieces=has_pieces(tokenizer))
+    return Reading(network, partial(forward, token_1T, length_1), names(tokenizer, ids), pieces=not tokenizer.whole_words)
 
 
 def arrays_reading(
@@ -34,7 +34,7 @@ def arrays_reading(
     """A pass over the arrays of a batch with one row, the tokens first."""
     device = next(network.parameters()).device
     given = (torch.from_numpy(array).to(device) for array in arrays)
-    return Reading(network, partial(forward or network, *given), names(tokenizer, arrays[0][0]), pieces=has_pieces(tokenizer))
+    return Reading(network, partial(forward or network, *given), names(tokenizer, arrays[0][0]), pieces=not tokenizer.whole_words)
 
 
 def one_row(network: Network, ids: Ids) -> tuple[Tensor, Tensor]:
@@ -48,10 +48,6 @@ def one_row(network: Network, ids: Ids) -> tuple[Tensor, Tensor]:
 def names(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> tuple[str, ...]:
     """The tokens as text; the id after the vocabulary's last is <mask>."""
     return tuple(MASK if id == tokenizer.vocab else tokenizer.token(int(id)) for id in ids)
-
-
-def has_pieces(tokenizer: Tokenizer) -> bool:
-    return tokenizer.kind != "word"
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Translator:
         data, tokenizer = self.recipe.data, self.tokenizers[1]
         target_T = self.best(source_S, config) if target is None else encode_target(target, tokenizer, data).astype(np.int64)
         pieces = ([side.token(int(id)) for id in ids] for side, ids in zip(self.tokenizers, (source_S, target_T), strict=True))
-        merged, start = tokenizer.kind not in ("char", "word"), tokenizer.decoder.start
+        merged, start = tokenizer.joins_pieces, tokenizer.decoder.start
         return alignment(self.network, source_S, target_T, *pieces, merged=merged, start=start)
 
     def beam_tree(self, source: str, config: DecodingConfig) -> BeamTree:

@@ -13,7 +13,7 @@ from firth.inspection.inputs import Reading
 from firth.inspection.walk import Walk, walk
 from firth.models import ConditionalDecoder
 from firth.tasks.abilities.contextual_vectors import refuse_longer
-from firth.tasks.abilities.inspection_inputs import PairInputs, has_pieces, names, one_reading, one_row
+from firth.tasks.abilities.inspection_inputs import PairInputs, names, one_reading, one_row
 from firth.tasks.run import Run
 
 
@@ -53,7 +53,7 @@ def _pair(run: Any, text: str, ids: Sequence[int] | None, last: str) -> Walked:
     input_1T, _ = one_row(run.network, given)
     pair = PairInputs(names(run.source_tokenizer, source_S), *one_row(run.network, source_S), given, input_1T)
     written = (*names(tokenizer, target), tokenizer.token(int(given[0])))
-    reading = Reading(run.network, partial(pair.run, run.network), pair.tokens, written, has_pieces(tokenizer))
+    reading = Reading(run.network, partial(pair.run, run.network), pair.tokens, written, not tokenizer.whole_words)
     return Walked(walk(reading, tokenizer.token), tuple(target), len(target), names(tokenizer, target))
 
 

@@ -54,7 +54,7 @@ class Tokenizer:
         self.special = imported.special if imported else {}
         self.languages = Languages.of(language_ids(self.special), self.settings)
         self._surround_source()
-        self.start = tokenizer.token_to_id(START) if self.kind == "char" else None  # of a language model over characters
+        self.start = tokenizer.token_to_id(START) if self.spaces == "tokens" else None  # of a language model over characters
         if self.start is not None:
             self.begin = (self.start,)
         self.between = imported.between if imported else ()  # those between two texts that are read as one
@@ -131,6 +131,11 @@ class Tokenizer:
     def whole_words(self) -> bool:
         """True if every token is a word, and a newline is <eos>."""
         return self._kind.whole_words
+
+    @property
+    def joins_pieces(self) -> bool:
+        """True if words are shown joined from their tokens; characters are shown one by one."""
+        return not self.whole_words and self.spaces != "tokens"
 
     def in_languages(self, source: str | None, target: str | None) -> Tokenizer:
         """The same tokenizer for these languages of a multilingual translator; None leaves one as it is."""
@@ -297,7 +302,7 @@ class Tokenizer:
 
     def before_gap(self, text: str) -> str:
         """The text before a gap: its last space belongs to the token in the gap, unless tokens are characters."""
-        return text if self.kind == "char" else text.rstrip(" ")
+        return text if self.spaces == "tokens" else text.rstrip(" ")
 
     def begins_text(self, before: Sequence[int]) -> bool:
         """True if a space with which a token begins is not shown after the tokens `before`."""
