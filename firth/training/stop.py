@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM as a request to stop: the current step finishes, the run is saved, then the program exits.
 A second signal interrupts immediately, unless `once`: several processes get the signal from the terminal or the scheduler, and
-again from torchrun."""
+again from torchrun. It may come when everything is saved and the process is about to exit, and is ignored then, too."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class StopRequest:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        told = self.once and self.signal is not None
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, signal.SIG_IGN if told else handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None and not self.once:
