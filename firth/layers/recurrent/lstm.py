@@ -17,7 +17,7 @@ class LSTM(TorchCell, nn.LSTM):
 
     kind = "lstm"
     label = "LSTM"
-    about = "Gates and a cell state, which carry gradients far (Hochreiter & Schmidhuber 1997)."
+    about = "Gates and a cell state, which carry gradients far (Hochreiter & Schmidhuber 1997, Gers et al. 2000)."
     latex = r"c_t = f \odot c_{t-1} + i \odot g, \quad h_t = o \odot \tanh(c_t)"
     gates = ("input", "forget", "candidate", "output")
     state = ("h", "c")
