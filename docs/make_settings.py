@@ -1,7 +1,7 @@
 """Writes the tables of settings and of kinds in docs/recipes.md from the config classes and the collections of ideas, the scores
-in docs/attention.md, the table of abilities in docs/concepts.md, firth/decoding/keywords.py, the type of the keyword arguments
-that are settings of [decoding], and the files in docs/own-ideas.md, which are those of tests/ideas. The comment on a field is the
-meaning of the setting.
+in docs/attention.md, the table of abilities in docs/concepts.md, the exercises in docs/exercises.md, the type of the keyword
+arguments that are settings of [decoding] in firth/decoding/keywords.py, and the files in docs/own-ideas.md, which are those of
+tests/ideas. The comment on a field is the meaning of the setting.
 
 python docs/make_settings.py [PAGE]
 """
@@ -27,6 +27,8 @@ import tomli_w
 from firth.api.recipe import Expected, Recipe
 from firth.config import choices, sub_tables
 from firth.decoding.config import FILTERS, DecodingConfig
+from firth.experiments.exercises.catalog import EXERCISES
+from firth.experiments.exercises.exercise import Exercise
 from firth.experiments.results import place
 from firth.experiments.studies.recorded import RecordedStudy, recorded
 from firth.experiments.studies.study import Arm, Budget, Claim, Drawing, Measure, Scale, Study, find_study, shipped_studies
@@ -59,10 +61,12 @@ CONCEPTS = PAGE.with_name("concepts.md")
 ATTENTION = PAGE.with_name("attention.md")
 OWN_IDEAS = PAGE.with_name("own-ideas.md")
 STUDIES = PAGE.with_name("studies.md")
+EXERCISES_PAGE = PAGE.with_name("exercises.md")
 EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
 BEGIN_ABILITIES, END_ABILITIES = "<!-- abilities: written by docs/make_settings.py -->", "<!-- /abilities -->"
 BEGIN_RESULTS, END_RESULTS = "<!-- results: written by docs/make_settings.py -->", "<!-- /results -->"
+BEGIN_EXERCISES, END_EXERCISES = "<!-- exercises: written by docs/make_settings.py -->", "<!-- /exercises -->"
 BEGIN_KINDS, END_KINDS = "<!-- kinds: written by docs/make_settings.py -->", "<!-- /kinds -->"
 IDEAS: dict[str, Ideas[Any]] = {
     "Attention scores": SCORES,
@@ -506,6 +510,18 @@ def scores_table() -> str:
     return f"\n{kinds_table(SCORES)}\n\n"
 
 
+def exercises_table() -> str:
+    """What there is to write, with the number of mistakes that have a name."""
+    rows = [(_code(one.name), one.about, _equation(one), str(len(one.wrong))) for one in EXERCISES]
+    return f"\n{_markdown(('exercise', 'what to write', 'equation', 'mistakes named'), rows)}\n\n"
+
+
+def _equation(exercise: Exercise) -> str:
+    """Its formulas as code, each on a line of its own."""
+    formulas = (part for line in exercise.equation.splitlines() for part in line.split("        "))
+    return "<br>".join(map(_code, formulas))
+
+
 def study_results() -> str:
     """What the shipped studies gave at full scale, with the claims that did not hold."""
     return "\n" + "\n\n".join(part for name in shipped_studies() for part in _study_result(name, recorded(name))) + "\n\n"
@@ -533,6 +549,7 @@ if __name__ == "__main__":
     place(PAGE, kinds_page(), BEGIN_KINDS, END_KINDS)
     place(ATTENTION, scores_table(), BEGIN_KINDS, END_KINDS)
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
+    place(EXERCISES_PAGE, exercises_table(), BEGIN_EXERCISES, END_EXERCISES)
     place(STUDIES, studies_page(), BEGIN, END)
     place(STUDIES, study_results(), BEGIN_RESULTS, END_RESULTS)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)

@@ -524,6 +524,10 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         }
     },
     "score": {"{char} {text3}": {"--quantise": ("", "--quantise int8", "--quantise int4")}},
+    "exercise": {
+        "softmax": {"--out": ("", "--out {out}/a.py", "--out {out}/b.py"), "--torch": ("", "--torch")},
+        "softmax --out {out}/mine.py": {"--overwrite": ("!", "--overwrite")},
+    },
     "search": {
         "{text2} 'the list'": {
             "--vectors": ("", "--vectors {vectors}", "--vectors {vectors2}"),
@@ -748,6 +752,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
     "caption": dict.fromkeys(("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--mirostat-rate"), _AS_GENERATE),
     "chat": dict.fromkeys(("--dry-base", "--penalty", "--beam-groups", "--diversity"), _AS_GENERATE)
     | {"--json-schema": "its vocabulary is of words: refused"},
+    "check": {"--seconds": "a limit of time: test_check_verb.py"},
     "compare cost": dict.fromkeys(
         ("--longest", "--widest", "--seconds", "--rounds", "--device", "--save"),
         "prints times: test_compare.py",
@@ -807,7 +812,7 @@ NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
 }
 STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 2 3\n"}
 # What a verb finds in its {out}.
-FILES = {"results": {"results.md": f"{BEGIN}\n{END}\n"}}
+FILES = {"exercise": {"mine.py": ""}, "results": {"results.md": f"{BEGIN}\n{END}\n"}}
 # Verbs that train, compile or draw much.
 LONG = {
     "align", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export", "evaluate", "export",

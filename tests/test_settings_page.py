@@ -62,6 +62,14 @@ def test_the_table_of_abilities_is_up_to_date(maker: ModuleType, tmp_path: Path)
     assert copy.read_text(encoding="utf-8") == maker.CONCEPTS.read_text(encoding="utf-8"), "run python docs/make_settings.py"
 
 
+def test_the_table_of_exercises_is_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(maker.EXERCISES_PAGE, tmp_path))
+    place(copy, maker.exercises_table(), maker.BEGIN_EXERCISES, maker.END_EXERCISES)
+    assert copy.read_text(encoding="utf-8") == maker.EXERCISES_PAGE.read_text(encoding="utf-8"), (
+        "run python docs/make_settings.py"
+    )
+
+
 def test_the_tables_of_kinds_are_up_to_date(maker: ModuleType, tmp_path: Path) -> None:
     for page, text in ((PAGE, maker.kinds_page()), (maker.ATTENTION, maker.scores_table())):
         copy = Path(shutil.copy(page, tmp_path))

@@ -1,0 +1,1 @@
+"""Exercises: functions to write oneself, each checked against a slow float64 oracle."""

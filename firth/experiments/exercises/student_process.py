@@ -1,0 +1,133 @@
+"""Runs a student's function in a process of its own, with limits of time, memory and output.
+
+The limits stop mistakes: an endless loop, too much memory, too much output. They are no sandbox against an attacker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from firth.errors import FirthError
+from firth.experiments.exercises import child
+from firth.experiments.exercises.exercise import Case
+
+MEMORY = 2 << 30  # bytes beyond those of Python, NumPy and torch
+OUTPUT = 4000  # bytes of what the student's code prints
+_LINE = 64 << 20  # bytes of one answer
+_STARTING = 60.0  # seconds to import NumPy and torch, also on a busy machine
+_KEPT_VARIABLES = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "LANG")
+
+
+@dataclass
+class Ran:
+    """What became of the process."""
+
+    outcomes: list[dict[str, Any]] = field(default_factory=list)
+    stopped: dict[str, Any] | None = None  # the reason that the process gave
+    timed_out: bool = False
+    code: int = 0  # its exit status; negative: the signal that ended it
+    printed: str = ""
+
+
+def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran:
+    """Call the function of the file for every case. The time begins when the imports are done."""
+    process = _started()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    lines: queue.Queue[bytes] = queue.Queue(maxsize=100)
+    printed = bytearray()
+    readers = [
+        threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True),
+        threading.Thread(target=_read_some, args=(process.stderr, printed), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
+    encoded = [[child.encoded(one) for one in case] for case in cases]
+    request = {"path": str(path.resolve()), "function": function, "cases": encoded, "memory": MEMORY}
+    with contextlib.suppress(OSError):
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.close()
+    ran = Ran()
+    try:
+        _follow(ran, lines, len(cases), seconds)
+    finally:
+        ran.code = _end(process, wait=not ran.timed_out)
+    readers[1].join(1)
+    ran.printed = bytes(printed).decode(errors="replace")
+    return ran
+
+
+def _started() -> subprocess.Popen[bytes]:
+    group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        return subprocess.Popen(
+            [sys.executable or "python3", "-I", str(Path(child.__file__).resolve())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            **group,
+        )
+    except OSError as error:
+        raise FirthError(f"the process for your function did not start: {error}") from error
+
+
+def _follow(ran: Ran, lines: queue.Queue[bytes], count: int, seconds: float) -> None:
+    """Read the answers until the last one, the end of the process, or the end of the time."""
+    until = time.monotonic() + _STARTING
+    while len(ran.outcomes) < count and ran.stopped is None:
+        try:
+            line = lines.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            ran.timed_out = True
+            return
+        if not line:
+            return
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            return  # cut off, because the process ended
+        if "ready" in answer:
+            until = time.monotonic() + seconds
+        elif "stopped" in answer:
+            ran.stopped = answer["stopped"]
+        else:
+            ran.outcomes.append(answer)
+
+
+def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while line := stream.readline(_LINE):
+            lines.put(line)
+    lines.put(b"")
+
+
+def _read_some(stream: IO[bytes], kept: bytearray) -> None:
+    """Read all, so that the process never waits, and keep the beginning."""
+    with contextlib.suppress(OSError, ValueError):
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            kept += chunk[: max(0, OUTPUT - len(kept))]
+
+
+def _end(process: subprocess.Popen[bytes], wait: bool) -> int:
+    """The exit status; whatever still runs is killed."""
+    if wait:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
+    return process.wait()
