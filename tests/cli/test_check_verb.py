@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from shell import Firth
 
-from firth.experiments.exercises import student_process
+from firth.experiments.exercises import child, student_process
 from firth.experiments.exercises.catalog import EXERCISES
 
 RIGHT = """
@@ -63,6 +63,17 @@ def test_all_functions_of_a_file_are_checked_and_the_mistake_is_named(firth: Fir
     assert (answer.code, answer.out) == (0, "softmax: right. It agrees with the oracle on 8 inputs.\n")
 
 
+def test_a_process_that_does_not_start_is_no_mistake_of_the_student(checked: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "__file__", str(checked.path.parent / "absent.py"))
+    [answer] = checked(RIGHT)
+    assert (checked.code, "did not start: " in answer["error"], "absent.py" in answer["error"]) == (2, True, True)
+
+
+def test_a_file_that_is_too_large_is_refused(checked: Checker) -> None:
+    [answer] = checked("#" * 1_000_001)
+    assert (checked.code, "1,000,001 bytes" in answer["error"]) == (2, True)
+
+
 def test_a_file_that_is_not_python_or_has_no_exercise_says_so(checked: Checker) -> None:
     [syntax] = checked("def softmax(s):\n    return s +\n")
     assert (checked.code, syntax["kind"], syntax["message"]) == (
@@ -84,7 +95,7 @@ def test_a_file_that_is_not_python_or_has_no_exercise_says_so(checked: Checker) 
         ("def softmax(s):\n    while True: print('x' * 1000)", "timeout", "It did not finish within 2 seconds."),
         ("def softmax(s):\n    return softmax(s)", "exception", "It raises RecursionError"),
         ("import os\ndef softmax(s):\n    os._exit(3)", "crash", "It ended the process (exit status 3)."),
-        ("import ctypes\ndef softmax(s):\n    ctypes.string_at(0)", "crash", "It ended the process"),
+        ("import ctypes\ndef softmax(s):\n    ctypes.string_at(0)", "crash", "It ended the process (SIGSEGV)."),
         ("def softmax(s):\n    raise SystemExit", "exception", "It raises SystemExit."),
         ("def softmax(s):\n    return input()", "exception", "It raises EOFError"),
         ("from firth.oracles.attention import softmax", "forbidden", "It imports firth, which has the solution"),
@@ -104,7 +115,7 @@ def test_a_file_that_is_not_python_or_has_no_exercise_says_so(checked: Checker) 
     ],
 )  # fmt: skip
 def test_what_a_function_may_not_do_has_its_own_verdict(checked: Checker, source: str, kind: str, message: str) -> None:
-    [verdict] = checked(source, "softmax", "--seconds", "2")
+    [verdict] = checked(source, "softmax", "--seconds", "2" if kind == "timeout" else "60")
     assert (checked.code, verdict["kind"]) == (1, kind), verdict
     assert message in verdict["message"]
     assert len(verdict["printed"]) <= student_process.OUTPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import signal
 from pathlib import Path
 
 from firth.errors import DataError, did_you_mean
@@ -13,6 +14,7 @@ from firth.experiments.exercises.student_process import Ran, run
 from firth.experiments.exercises.verdict import ExerciseVerdict
 
 SECONDS = 10.0
+_LARGEST = 1_000_000  # bytes of a file
 
 
 def check_file(path: Path, exercise: str | None = None, seconds: float = SECONDS) -> list[ExerciseVerdict]:
@@ -21,6 +23,8 @@ def check_file(path: Path, exercise: str | None = None, seconds: float = SECONDS
         source = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(source) > _LARGEST:
+        raise DataError(f"{path} has {len(source):,} bytes; a file with functions to check has at most {_LARGEST:,}.")
     asked: tuple[Exercise, ...] = () if exercise is None else (find_exercise(exercise),)
     try:
         defined = _defined(source)
@@ -38,7 +42,7 @@ def check_file(path: Path, exercise: str | None = None, seconds: float = SECONDS
 
 
 def _defined(source: bytes) -> list[str]:
-    """The names that the file defines at its top level, in functions, assignments and imports."""
+    """The names that the file defines at its top level, by def or by assignment."""
     names = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -59,7 +63,7 @@ def _checked(path: Path, exercise: Exercise, seconds: float) -> ExerciseVerdict:
     if ran.timed_out:
         message = f"It did not finish within {seconds:g} seconds."
         return ExerciseVerdict(exercise.name, "timeout", message, len(cases), arguments=case, printed=ran.printed)
-    how = f"exit status {ran.code}" if ran.code >= 0 else f"signal {-ran.code}"
+    how = f"exit status {ran.code}" if ran.code >= 0 else signal.Signals(-ran.code).name
     message = f"It ended the process ({how})."
     return ExerciseVerdict(exercise.name, "crash", message, len(cases), arguments=case, printed=ran.printed)
 

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
-LARGEST = 1_000_000  # numbers in one result
+LARGEST = 10_000  # numbers in one result
 _LONGEST = 500  # characters of a message
 _FRAMES = 5  # lines of the student's file in a traceback
 

@@ -25,8 +25,9 @@ from firth.experiments.exercises.exercise import Case
 
 MEMORY = 2 << 30  # bytes beyond those of Python, NumPy and torch
 OUTPUT = 4000  # bytes of what the student's code prints
-_LINE = 64 << 20  # bytes of one answer
+_LINE = 8 << 20  # bytes of one answer
 _STARTING = 60.0  # seconds to import NumPy and torch, also on a busy machine
+_ENDING = 2.0  # seconds to end after the last answer
 _KEPT_VARIABLES = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "LANG")
 
 
@@ -36,6 +37,7 @@ class Ran:
 
     outcomes: list[dict[str, Any]] = field(default_factory=list)
     stopped: dict[str, Any] | None = None  # the reason that the process gave
+    ready: bool = False  # the imports are done
     timed_out: bool = False
     code: int = 0  # its exit status; negative: the signal that ended it
     printed: str = ""
@@ -64,9 +66,12 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran
     try:
         _follow(ran, lines, len(cases), seconds)
     finally:
-        ran.code = _end(process, wait=not ran.timed_out)
+        ran.code = _ended(process, 0 if ran.timed_out else _ENDING)
     readers[1].join(1)
     ran.printed = bytes(printed).decode(errors="replace")
+    if not ran.ready:
+        last = (ran.printed.splitlines() or ["it took too long"])[-1]
+        raise FirthError(f"the process for your function did not start: {last}")
     return ran
 
 
@@ -102,7 +107,7 @@ def _follow(ran: Ran, lines: queue.Queue[bytes], count: int, seconds: float) -> 
         except ValueError:
             return  # cut off, because the process ended
         if "ready" in answer:
-            until = time.monotonic() + seconds
+            ran.ready, until = True, time.monotonic() + seconds
         elif "stopped" in answer:
             ran.stopped = answer["stopped"]
         else:
@@ -123,11 +128,10 @@ def _read_some(stream: IO[bytes], kept: bytearray) -> None:
             kept += chunk[: max(0, OUTPUT - len(kept))]
 
 
-def _end(process: subprocess.Popen[bytes], wait: bool) -> int:
-    """The exit status; whatever still runs is killed."""
-    if wait:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1)
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """The exit status. A process that runs for longer is killed with its group."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL) if os.name == "posix" else process.kill()
     return process.wait()
