@@ -103,6 +103,8 @@ def test_a_file_that_is_not_python_or_has_no_exercise_says_so(checked: Checker) 
         ("try:\n    import firth.layers\nexcept ImportError: pass\n" + RIGHT, "forbidden", "It imports firth,"),
         ("import importlib\ndef softmax(s):\n    try: importlib.import_module('firth')\n    except ImportError: return s",
          "forbidden", "It imports firth,"),
+        ("import os\ndef softmax(s):\n    for n in range(3, 9):\n        try: os.write(n, b'3\\n')\n        except OSError: pass",
+         "crash", "It ended the process"),
         ("softmax = 3", "missing", "mine.py defines no function softmax."),
         ("1 / 0\n" + RIGHT, "exception", "mine.py cannot be run. It raises ZeroDivisionError: division by zero."),
         ("import socket\ndef softmax(s):\n    socket.create_connection(('::1', 9))", "exception", "It raises PermissionError"),
@@ -126,8 +128,9 @@ def test_what_a_function_may_not_do_has_its_own_verdict(checked: Checker, source
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 @pytest.mark.parametrize("tensors", [False, True])
 def test_a_memory_bomb_ends_with_its_own_verdict(checked: Checker, tensors: bool) -> None:
-    numpy_bomb = "import numpy as np\ndef softmax(s):\n    return np.ones(1 << 33)"
-    torch_bomb = "import torch\ndef softmax(s: torch.Tensor):\n    return torch.ones(1 << 33)"
+    """3 GiB that nobody would notice, because they are never written to."""
+    numpy_bomb = "import numpy as np\ndef softmax(s):\n    return np.empty(3 << 27)"
+    torch_bomb = "import torch\ndef softmax(s: torch.Tensor):\n    return torch.empty(3 << 27, dtype=s.dtype)"
     [verdict] = checked(torch_bomb if tensors else numpy_bomb, "softmax", "--seconds", "60")
     assert (checked.code, verdict["kind"]) == (1, "memory"), verdict
 

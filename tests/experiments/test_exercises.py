@@ -120,6 +120,7 @@ def softmax_with(change: Callable[[np.ndarray], Any]) -> ExerciseVerdict:
         (lambda p: None, "type", "It returns None for p_RK"),
         (lambda p: {"p": p}, "type", "It returns a dict for p_RK"),
         (lambda p: p + 0j, "type", "p_RK has the type complex128"),
+        (lambda p: p > 2, "type", "p_RK has the type bool"),
         (lambda p: p.astype(object), "type", "p_RK has the type object"),
         (lambda p: p * math.nan, "nan", "p_RK has 4 NaN."),
         (lambda p: p + 1e-4, "value", "p_RK is not what the equation gives."),
@@ -201,7 +202,7 @@ def test_a_notebook_shows_the_verdict_and_json_has_no_nan() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ConfigError, match=r'no exercise "atention".*"attention"'):
         firth.check(lambda: None, "atention")
-    with pytest.raises(ConfigError, match='the function is called "<lambda>"'):
+    with pytest.raises(ConfigError, match=r'no exercise "<lambda>".*with exercise: softmax'):
         firth.check(lambda: None)
     with pytest.raises(ConfigError, match="without a call"):
         firth.check(3)  # type: ignore[arg-type]

@@ -23,6 +23,6 @@ def check(function: Callable[..., Any], exercise: str | None = None) -> Exercise
     name = getattr(function, "__name__", "") if exercise is None else exercise
     if exercise is None and name not in NAMES:
         known, given = ", ".join(NAMES), option("exercise")
-        raise ConfigError(f'the function is called "{name}", which is no exercise. Say which one it is with {given}: {known}.')
+        raise ConfigError(f'there is no exercise "{name}". Say which one the function is with {given}: {known}.')
     chosen = find_exercise(name)
     return judged(chosen, list(outcomes(function, chosen.cases())))

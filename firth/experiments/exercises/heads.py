@@ -150,8 +150,33 @@ def _cached(q_D: Array, k_D: Array, v_E: Array, keys_TD: Array, values_TE: Array
     return oracle.attend(q_D[None, None, None], keys_UD[None, None], values_UE[None, None])[0, 0, 0], keys_UD, values_UE
 
 
-def _read(q_D: Array, keys_TD: Array, values_TE: Array, scale: float | None = None) -> Array:
-    return np.asarray(softmax(keys_TD @ q_D * (1 / np.sqrt(len(q_D)) if scale is None else scale)) @ values_TE)
+Added = Callable[[Array, Array], Array]
+
+
+def _after(rows: Array, new: Array) -> Array:
+    return np.vstack([rows, new])
+
+
+def _before(rows: Array, new: Array) -> Array:
+    return np.vstack([new, rows])
+
+
+def _old(rows: Array, new: Array) -> Array:
+    return rows
+
+
+def _new(rows: Array, new: Array) -> Array:
+    return new[None]
+
+
+def _stepped(read: Added = _after, kept: Added = _after, scaled: bool = True) -> Callable[..., tuple[Array, Array, Array]]:
+    """A step that attends to some rows and keeps others."""
+
+    def program(q_D: Array, k_D: Array, v_E: Array, keys_TD: Array, values_TE: Array) -> tuple[Array, Array, Array]:
+        p_U = softmax(read(keys_TD, k_D) @ q_D / np.sqrt(len(q_D) if scaled else 1))
+        return p_U @ read(values_TE, v_E), kept(keys_TD, k_D), kept(values_TE, v_E)
+
+    return program
 
 
 def _draw_cached(generator: np.random.Generator) -> Case:
@@ -175,32 +200,13 @@ CACHED_STEP = Exercise(
     ((np.array([1.0, 1.0]), np.array([0.0, 0.0]), np.array([4.0]), np.array([[1.0, -1.0]]), np.array([[2.0]])),),
     _draw_cached,
     (
-        WrongProgram(
-            "a step that only attends to the tokens before it, not to itself",
-            lambda q, k, v, keys, values: (_read(q, keys, values), np.vstack([keys, k]), np.vstack([values, v])),
-        ),
-        WrongProgram(
-            "a step that does not add its key and value to the cache it returns",
-            lambda q, k, v, keys, values: (_read(q, np.vstack([keys, k]), np.vstack([values, v])), keys, values),
-        ),
-        WrongProgram(
-            "a step that puts its key and value at the front of the cache",
-            lambda q, k, v, keys, values: (
-                _read(q, np.vstack([k, keys]), np.vstack([v, values])), np.vstack([k, keys]), np.vstack([v, values]),
-            ),
-        ),
-        WrongProgram(
-            "a step without the scale 1/√D",
-            lambda q, k, v, keys, values: (
-                _read(q, np.vstack([keys, k]), np.vstack([values, v]), 1.0), np.vstack([keys, k]), np.vstack([values, v]),
-            ),
-        ),
-        WrongProgram(
-            "a step that only attends to itself",
-            lambda q, k, v, keys, values: (v, np.vstack([keys, k]), np.vstack([values, v])),
-        ),
+        WrongProgram("a step that only attends to the tokens before it, not to itself", _stepped(read=_old)),
+        WrongProgram("a step that does not add its key and value to the cache it returns", _stepped(kept=_old)),
+        WrongProgram("a step that puts its key and value at the front of the cache", _stepped(_before, _before)),
+        WrongProgram("a step without the scale 1/√D", _stepped(scaled=False)),
+        WrongProgram("a step that only attends to itself", _stepped(read=_new)),
     ),
-)  # fmt: skip
+)
 
 
 def _phi(x: Array) -> Array:

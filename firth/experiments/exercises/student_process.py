@@ -25,7 +25,7 @@ from firth.experiments.exercises.exercise import Case
 
 MEMORY = 2 << 30  # bytes beyond those of Python, NumPy and torch
 OUTPUT = 4000  # bytes of what the student's code prints
-_LINE = 8 << 20  # bytes of one answer
+_ANSWERS = 16 << 20  # bytes of all answers together
 _STARTING = 60.0  # seconds to import NumPy and torch, also on a busy machine
 _ENDING = 2.0  # seconds to end after the last answer
 _KEPT_VARIABLES = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "LANG")
@@ -49,7 +49,7 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    lines: queue.Queue[bytes] = queue.Queue(maxsize=100)
+    lines: queue.Queue[bytes] = queue.Queue()
     printed = bytearray()
     readers = [
         threading.Thread(target=_read_lines, args=(process.stdout, lines), daemon=True),
@@ -59,15 +59,17 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran
         reader.start()
     encoded = [[child.encoded(one) for one in case] for case in cases]
     request = {"path": str(path.resolve()), "function": function, "cases": encoded, "memory": MEMORY}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), process.stdin:
         process.stdin.write(json.dumps(request).encode() + b"\n")
-        process.stdin.close()
     ran = Ran()
     try:
         _follow(ran, lines, len(cases), seconds)
     finally:
         ran.code = _ended(process, 0 if ran.timed_out else _ENDING)
-    readers[1].join(1)
+    for reader, stream in zip(readers, (process.stdout, process.stderr), strict=True):
+        reader.join(_ENDING)
+        if not reader.is_alive():
+            stream.close()
     ran.printed = bytes(printed).decode(errors="replace")
     if not ran.ready:
         last = (ran.printed.splitlines() or ["it took too long"])[-1]
@@ -106,6 +108,8 @@ def _follow(ran: Ran, lines: queue.Queue[bytes], count: int, seconds: float) -> 
             answer = json.loads(line)
         except ValueError:
             return  # cut off, because the process ended
+        if not isinstance(answer, dict) or answer.keys().isdisjoint(("ready", "stopped", "value", "raised", "changed")):
+            return  # written by the student's code
         if "ready" in answer:
             ran.ready, until = True, time.monotonic() + seconds
         elif "stopped" in answer:
@@ -115,9 +119,12 @@ def _follow(ran: Ran, lines: queue.Queue[bytes], count: int, seconds: float) -> 
 
 
 def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes]) -> None:
+    """As far as all answers together may reach; a process that writes more waits, until its time is up."""
+    left = _ANSWERS
     with contextlib.suppress(OSError, ValueError):
-        while line := stream.readline(_LINE):
+        while line := stream.readline(left):
             lines.put(line)
+            left -= len(line)
     lines.put(b"")
 
 
