@@ -150,3 +150,14 @@ def test_the_traceback_has_the_lines_of_the_student(firth: Firth, checked: Check
     [verdict] = checked("def inner(s):\n    return s[99]\ndef softmax(s):\n    return inner(s)\n")
     assert verdict["traceback"] == ["line 4, in softmax: return inner(s)", "line 2, in inner: return s[99]"]
     assert "    line 2, in inner: return s[99]\n" in firth("check", checked.path).out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("style", ["loops", "numpy"])
+def test_right_programs_are_right_in_processes_of_their_own_too(firth: Firth, style: str) -> None:
+    path = Path(__file__).parent.parent / "experiments" / f"solved_in_{style}.py"
+    answer = firth("check", path, "--json", "--seconds", "120")
+    assert not answer.err
+    assert [one["exercise"] for one in json.loads(answer.out) if not one["passed"]] == []
+    assert answer.code == 0
+    assert len(json.loads(answer.out)) == len(EXERCISES)
