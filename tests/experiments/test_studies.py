@@ -22,10 +22,12 @@ from runs import recipe_table
 from shell import Firth
 
 import firth
+from firth.api.recipe import Recipe
 from firth.errors import ConfigError, RunError
 from firth.experiments.records.cost_to_loss import NOT_REACHED
-from firth.experiments.studies import trial
-from firth.experiments.studies.plan import StudyPlan, plan
+from firth.experiments.studies import network_learner, trial
+from firth.experiments.studies.network_learner import NetworkLearner
+from firth.experiments.studies.plan import StudyJob, StudyPlan, plan
 from firth.experiments.studies.recorded import RecordedStudy
 from firth.experiments.studies.report import StudyReport
 from firth.experiments.studies.reproduce import reproduce
@@ -76,6 +78,11 @@ def planned(file: Path, out: Path, scale: str = "small") -> tuple[Study, StudyPl
     return study, plan(study, scale, out, path.parent, None, silent)
 
 
+def recipe_of(job: StudyJob) -> Recipe:
+    assert isinstance(job.learner, NetworkLearner)
+    return job.learner.recipe
+
+
 def report(file: Path, out: Path, scale: str = "small") -> StudyReport:
     """As `reproduce`, in this process."""
     study, runs = planned(file, out, scale)
@@ -85,10 +92,10 @@ def report(file: Path, out: Path, scale: str = "small") -> StudyReport:
 def test_every_arm_has_the_parameters_of_one(own: Path, tmp_path: Path) -> None:
     _, runs = planned(own, tmp_path / "out")
     assert [job.name for job in runs.jobs] == ["rnn, seed 0", "rnn, seed 1", "gru, seed 0", "gru, seed 1"]
-    assert [job.recipe.training.seed for job in runs.jobs] == [0, 1, 0, 1]
+    assert [recipe_of(job).training.seed for job in runs.jobs] == [0, 1, 0, 1]
     sizes = {}
     for job in runs.jobs:
-        recipe = job.recipe.resolved()
+        recipe = recipe_of(job).resolved()
         data = recipe.task.read(recipe.tokenizer, silent)
         sizes[job.arm] = count(recipe.task.network(data.tokenizer.vocab, data.tokenizer.vocab)).parameters
     assert sizes["rnn"] == pytest.approx(sizes["gru"], rel=0.02)
@@ -115,7 +122,7 @@ def test_the_plan_is_kept_and_a_damaged_one_is_refused(own: Path, tmp_path: Path
 def test_steps_follow_from_other_budgets(tmp_path: Path, equal: str, steps: int | None) -> None:
     file = written(tmp_path, TABLE | {"budget": {"equal": equal, "to": "gru"}})
     _, runs = planned(file, tmp_path / "out")
-    recipes = {job.arm: job.recipe for job in runs.jobs}
+    recipes = {job.arm: recipe_of(job) for job in runs.jobs}
     assert recipes["gru"].training.steps == 12
     if steps is not None:
         assert recipes["rnn"].training.steps == steps
@@ -163,7 +170,7 @@ def test_a_finished_run_is_read_and_another_study_is_refused(
 ) -> None:
     out = tmp_path / "out"
     first = report(own, out, "one").values("gru", "loss")
-    monkeypatch.setattr(trial, "train_into", None)  # whoever trains now fails
+    monkeypatch.setattr(network_learner, "train_into", None)  # whoever trains now fails
     answer = firth("reproduce", own, "--scale", "one", "--out", out, "--json")
     assert answer.code == 0, answer.err
     facts = json.loads(answer.out)
@@ -187,7 +194,7 @@ def test_results_of_an_older_firth_which_lacked_a_setting_still_count(
     for recipe in out.glob("runs/*/recipe.toml"):
         lines = recipe.read_text().splitlines(keepends=True)
         recipe.write_text("".join(line for line in lines if not line.startswith(("dropout_word =", "schedule ="))))
-    monkeypatch.setattr(trial, "train_into", None)  # whoever trains now fails
+    monkeypatch.setattr(network_learner, "train_into", None)  # whoever trains now fails
     assert reproduce(own, scale="one", out=out, progress=False).facts() == first
 
 
@@ -236,7 +243,7 @@ def test_each_gives_an_arm_for_every_combination(tmp_path: Path) -> None:
     table = TABLE | {"arm": {"sizes": arm}, "claim": [{"says": "x", "check": 'loss("rnn-8") < 9'}]}
     table = {key: value for key, value in table.items() if key not in ("budget", "scale")} | {"scale": {"small": {}}}
     _, runs = planned(written(tmp_path, table), tmp_path / "out")
-    models = {job.arm: (job.recipe.model.kind, job.recipe.model.width) for job in runs.jobs}
+    models = {job.arm: (recipe_of(job).model.kind, recipe_of(job).model.width) for job in runs.jobs}
     assert models == {f"{kind}-{width}": (kind, width) for kind in ("rnn", "lstm") for width in (8, 16)}
 
 
@@ -248,9 +255,10 @@ def test_every_shipped_study_can_be_planned_at_every_scale(name: str, tmp_path: 
     assert study.source
     for scale in study.scale:
         runs = plan(dataclasses.replace(study, budget=None), scale, tmp_path, path.parent, None, silent)
-        for job in {repr((job.recipe.model, job.recipe.objective)): job for job in runs.jobs}.values():
+        recipes = [job.learner.recipe for job in runs.jobs if isinstance(job.learner, NetworkLearner)]
+        for recipe in {repr((one.model, one.objective)): one for one in recipes}.values():
             with torch.device("meta"), Uninitialised():
-                job.recipe.resolved().task.network(300, 300)
+                recipe.resolved().task.network(300, 300)
 
 
 @pytest.mark.long
@@ -362,7 +370,7 @@ def test_a_setting_that_is_a_number_is_a_measure_also_of_a_run_that_diverged(tmp
     _, runs = planned(written(tmp_path, table), tmp_path / "other")
     result = trial.run_job(runs.jobs[0])
     assert result.diverged
-    assert result.measures == {"m0": 1e30, "m1": float(runs.jobs[0].recipe.model.width), "m2": None}
+    assert result.measures == {"m0": 1e30, "m1": float(recipe_of(runs.jobs[0]).model.width), "m2": None}
 
 
 @pytest.mark.parametrize(
@@ -454,10 +462,11 @@ def test_overrides_of_a_scale_come_after_the_settings_of_the_arms(tmp_path: Path
     table["scale"] = {"small": {"settings": {"training": {"steps": 5}}}, "one": {"overrides": {"training": {"steps": 2}}}}
     file = written(tmp_path, table)
     steps = {
-        scale: {job.recipe.training.steps for job in planned(file, tmp_path / scale, scale)[1].jobs} for scale in ("small", "one")
+        scale: {recipe_of(job).training.steps for job in planned(file, tmp_path / scale, scale)[1].jobs}
+        for scale in ("small", "one")
     }
     assert steps == {"small": {7}, "one": {2}}
-    assert {job.recipe.training.batch for job in planned(file, tmp_path / "one", "one")[1].jobs} == {3}
+    assert {recipe_of(job).training.batch for job in planned(file, tmp_path / "one", "one")[1].jobs} == {3}
 
 
 def test_an_arm_may_have_another_kind_of_an_idea_than_its_recipe(tmp_path: Path) -> None:
@@ -467,7 +476,7 @@ def test_an_arm_may_have_another_kind_of_an_idea_than_its_recipe(tmp_path: Path)
     same = {"norm": {"kind": "layer", "eps": 0.5}, "position": {"kind": "rotary"}}
     table["arm"]["same"] = {"recipe": "transformer.toml", "settings": {"model": same}}
     _, runs = planned(written(tmp_path, table), tmp_path / "out")
-    models = {job.arm: job.recipe.model for job in runs.jobs}
+    models = {job.arm: recipe_of(job).model for job in runs.jobs}
     assert (models["one"].position.kind, models["one"].position.max_distance) == ("shaw", 3)
     assert (models["same"].position.kind, models["same"].position.base) == ("rotary", 500.0)
     assert (models["same"].norm.kind, models["same"].norm.eps) == ("layer", 0.5)

@@ -1,4 +1,4 @@
-"""From a study to its runs: one for each arm and seed, with its recipe, and with what the budget makes equal."""
+"""From a study to its runs: one for each arm and seed, with its settings, and with what the budget makes equal."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from firth import files
-from firth.api.init_from_run import with_tokenizer_of_run
-from firth.api.recipe import Recipe, compose, find_recipe, read_run_recipe
-from firth.api.training import differences
-from firth.config import settings, to_table
+from firth.api.recipe import Recipe
+from firth.config import settings
 from firth.errors import ConfigError, RunError, option
-from firth.experiments.records.cost_to_loss import cost_to_loss
 from firth.experiments.studies.budget import Solved, solved
-from firth.experiments.studies.facts import setting_of
-from firth.experiments.studies.longer_windows import expect_windows
+from firth.experiments.studies.learner import Learner
+from firth.experiments.studies.network_learner import NetworkLearner
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, chosen_settings
 from firth.files import is_file
 from firth.progress import Progress
-from firth.training.folder import RunFolder
 
 PLAN = "plan.json"
-MEASURED = ("data", "tokenizer", "model", "objective", "training", "decoding")  # what a result depends on
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class StudyJob:
 
     arm: str
     seed: int
-    recipe: Recipe
+    learner: Learner
     folder: Path
     measures: Mapping[str, Measure]
     after: Path | None  # a run that must be finished before this one
@@ -70,11 +65,12 @@ def plan(study: Study, scale: str, out: Path, beside: Path, seeds: int | None, p
     size = study.at(scale)
     count = seeds or size.seeds or study.seeds
     arms = _arms(study.arms, size)
-    recipes = {name: _recipe(study, size, name, arm, beside) for name, arm in arms.items()}
+    learners = {name: _learner(study, size, name, arm, beside) for name, arm in arms.items()}
+    recipes = {name: one.recipe for name, one in learners.items() if isinstance(one, NetworkLearner)}
     found = _budget(study, recipes, out, progress)
-    recipes |= {name: one.applied(recipes[name]) for name, one in found.items()}
+    learners |= {name: NetworkLearner(one.applied(recipes[name])) for name, one in found.items()}
     runs = out / "runs"
-    jobs = [_job(name, arm, recipes[name], seed, runs, study) for name, arm in arms.items() for seed in range(count)]
+    jobs = [_job(name, arm, learners[name], seed, runs, study) for name, arm in arms.items() for seed in range(count)]
     return StudyPlan(arms, count, tuple(jobs), found)
 
 
@@ -92,32 +88,16 @@ def _measures(study: Study, arm: str) -> dict[str, Measure]:
     return {name: measure for name, measure in study.measure.items() if measure.of(arm)}
 
 
-def _recipe(study: Study, size: Scale, label: str, arm: Arm, beside: Path) -> Recipe:
-    own = beside / arm.recipe
+def _learner(study: Study, size: Scale, name: str, arm: Arm, beside: Path) -> Learner:
     settings = chosen_settings([study.settings, size.settings, arm.settings, size.overrides])
-    recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
-    table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
-    chosen = compose(table, list(settings.items()))
-    for name, measure in _measures(study, label).items():
-        if cost_to_loss(measure.metric) is not None and not chosen.training.evaluate_every:
-            raise ConfigError(
-                f'measure.{name}.metric is "{measure.metric}", which needs validations during training. Set '
-                "training.evaluate_every."
-            )
-        if measure.context_ratio is not None:
-            expect_windows(chosen, name, arm.recipe)
-        setting_of(chosen, measure.metric)  # refuses one that does not exist
-    return chosen
+    learner = NetworkLearner.of(arm, settings, beside)
+    learner.expect_measurable(_measures(study, name), name)
+    return learner
 
 
-def _job(name: str, arm: Arm, recipe: Recipe, seed: int, runs: Path, study: Study) -> StudyJob:
-    before = None if arm.after is None else runs / f"{arm.after}-{seed}"
-    training = dataclasses.replace(recipe.training, seed=recipe.training.seed + seed)
-    if before is not None:
-        training = dataclasses.replace(training, init=str(before.absolute()))
-    return StudyJob(
-        name, seed, dataclasses.replace(recipe, training=training), runs / f"{name}-{seed}", _measures(study, name), before
-    )
+def _job(name: str, arm: Arm, learner: Learner, seed: int, runs: Path, study: Study) -> StudyJob:
+    after = None if arm.after is None else runs / f"{arm.after}-{seed}"
+    return StudyJob(name, seed, learner.seeded(seed, after), runs / f"{name}-{seed}", _measures(study, name), after)
 
 
 def _budget(study: Study, recipes: Mapping[str, Recipe], out: Path, progress: Progress) -> dict[str, Solved]:
@@ -148,14 +128,11 @@ def _read(place: Path) -> dict[str, Any]:
 
 
 def expect_same(jobs: Sequence[StudyJob], asked: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Refuse finished runs with other settings or measures. `asked`: what they measured, by their folders. A setting that firth
-    did not have yet when a run was trained has its default in it, and is no difference."""
+    """Refuse finished runs with other settings or measures. `asked`: what they measured, by their folders."""
     for job in jobs:
         if job.folder not in asked:
             continue
-        run = read_run_recipe(RunFolder(job.folder).recipe)
-        others = differences(run, with_tokenizer_of_run(job.recipe.resolved(), run), MEASURED)
-        what = [f"{table}.{key} = {before!r} instead of {after!r}" for table, key, before, after in others]
+        what = job.learner.differences(job.folder)
         what += [] if asked[job.folder] == job.asked else ["other measures"]
         if what:
             raise ConfigError(

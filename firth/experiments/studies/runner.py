@@ -46,7 +46,7 @@ def _states(jobs: Sequence[StudyJob], results: dict[Path, RunResult], submitted:
 
 
 def _state(job: StudyJob, result: RunResult | None, submitted: bool) -> RunProgress:
-    steps = job.recipe.training.steps
+    steps = job.learner.steps
     if result is not None:
         return RunProgress(job.name, "finished", steps, steps, result=_values(job, result))
     return running(job.name, job.folder, steps) if submitted else RunProgress(job.name, "waiting", steps)

@@ -12,7 +12,7 @@ from optuna.study import Study
 from firth.api.recipe import Recipe, compose
 from firth.api.training import differences
 from firth.errors import ConfigError, RunError, option
-from firth.experiments.studies.plan import MEASURED
+from firth.experiments.studies.network_learner import MEASURED
 from firth.experiments.sweeps import SamplerName
 from firth.experiments.sweeps.space import SweepSpace
 from firth.experiments.sweeps.storage import journal_of
