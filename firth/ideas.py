@@ -115,7 +115,7 @@ class Ideas(Generic[T]):
         return kind in self.kinds
 
     def __getitem__(self, kind: str) -> T:
-        if kind not in self._of and kind not in self.kinds:  # `kinds` lists them first
+        if kind not in self._of and kind not in self.all_kinds:  # which lists them first
             raise ConfigError(f'there is no {self.sort} "{kind}"; choose one of: {", ".join(self.kinds)}.{self.near(kind)}')
         return self._of[kind]
 

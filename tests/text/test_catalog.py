@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,12 @@ def test_an_entry_can_be_fetched_and_checked_as_it_says(entry: DataSet) -> None:
         assert file.url is None or file.url.startswith(("https://", "http://"))
         assert file.url or file.sha256, "neither an address nor a way to know the file"
         assert file.packing == "plain" or (file.url or "").endswith(f".{file.packing}")
+
+
+def test_a_set_that_recipes_cannot_name_is_known_before_any_other_was_asked_for() -> None:
+    code = "from firth.text.data_set import DATA_SETS; print(DATA_SETS['analogy'].name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("analogy\n", 0), done.stderr
 
 
 def test_a_recipe_can_name_exactly_the_sets_that_are_running_text_or_labelled_or_pairs() -> None:
