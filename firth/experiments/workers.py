@@ -52,11 +52,12 @@ Watch = Callable[[Sequence[RunProgress]], object]
 
 
 def running(name: str, folder: Path, steps: int) -> RunProgress:
-    """How far the run in `folder` is, from its log."""
+    """How far the run in `folder` is, from its log, which may also say how many steps there are."""
     lines = log.read(RunFolder(folder).log)
     if not lines:
         return RunProgress(name, "waiting", steps)
-    return RunProgress(name, "running", steps, lines[-1]["step"], lines[-1].get("loss"))
+    last = lines[-1]
+    return RunProgress(name, "running", last.get("of", steps), last["step"], last.get("loss"))
 
 
 @dataclass

@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -28,13 +28,23 @@ from firth.training.folder import RunFolder
 from firth.version import __version__
 
 if TYPE_CHECKING:
-    from firth.training.loop import Training
+    from torch import device
 
 _PATIENCE = 10  # seconds for git
 
 
+class InProgress(Protocol):
+    """A training that a history records."""
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def device(self) -> device: ...
+
+
 @contextlib.contextmanager
-def recorded(folder: RunFolder, training: Training, inputs: Mapping[str, Any]) -> Iterator[None]:
+def recorded(folder: RunFolder, training: InProgress, inputs: Mapping[str, Any]) -> Iterator[None]:
     """Append a record of the current process, which trains within this context, and add to it how the training ended. `inputs`:
     the files that it has read besides those of data.sha256. Only the first of several processes writes."""
     from firth.training.distributed import ranks
@@ -68,7 +78,7 @@ def outcome_of(error: BaseException | None) -> str:
             return "failed"
 
 
-def _end(training: Training, error: BaseException | None = None) -> dict[str, Any]:
+def _end(training: InProgress, error: BaseException | None = None) -> dict[str, Any]:
     return {"ended": _time(), "last_step": training.step, "outcome": outcome_of(error)}
 
 
@@ -100,7 +110,7 @@ def summary(line: dict[str, Any]) -> str:
     return f"{str(line.get('time'))[:10]}, step {line.get('step')}, {versions}, {where}: {line.get('command')}"
 
 
-def _now(training: Training, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _now(training: InProgress, inputs: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     from firth.training.distributed import ranks

@@ -9,7 +9,9 @@ SGNS factorises a matrix of shifted PMI implicitly (Levy & Goldberg 2014). Lette
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -30,6 +32,25 @@ _AT_ONCE = 1 << 20  # words counted at a time
 _MORE, _ROUNDS = 16, 8  # further dimensions and iterations of the subspace iteration
 
 Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CooccurrenceConfig:
+    """What is counted, and what becomes of the counts."""
+
+    window: int = 5  # neighbours on each side that count
+    weight: Weight = "ppmi"
+    svd: int | None = None  # dimensions to which the vectors are reduced; if not set, one for each word
+    min_count: int = 1  # words rarer than this are left out
+    max_vocab: int = MAX_VOCAB  # the most frequent words that are kept
+
+    def __post_init__(self) -> None:
+        if self.weight not in get_args(Weight):
+            raise ConfigError(f'unknown weight "{self.weight}"; expected raw or ppmi')
+        for name in ("window", "max_vocab", "svd"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; expected at least 1")
 
 
 @shows_progress
@@ -55,11 +76,7 @@ def cooccur(
 
     Words that are left out are removed before counting, as in word2vec, so that the window reaches over them."""
     progress = followed(progress)
-    if weight not in get_args(Weight):
-        raise ConfigError(f'unknown weight "{weight}"; expected raw or ppmi')
-    for name, value in (("window", window), ("max_vocab", max_vocab), ("svd", 1 if svd is None else svd)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; expected at least 1")
+    config = CooccurrenceConfig(window, weight, svd, min_count, max_vocab)
     text = encoded(
         source,
         min_count=min_count,
@@ -81,8 +98,7 @@ def cooccur(
         if svd > len(matrix_VV):
             raise ConfigError(f"svd is {svd}, but the text has {len(matrix_VV):,} words. Choose at most that many dimensions")
         matrix_VV = reduced(matrix_VV, svd)
-    settings = {"cooccurrence": {"window": window, "weight": weight, "svd": svd}}
-    metadata = {name: json.dumps(value) for name, value in settings.items()}
+    metadata = {"cooccurrence": json.dumps(dataclasses.asdict(config))}
     metadata |= {"lower": json.dumps(lower), "strip_punctuation": json.dumps(strip_punctuation)}
     return WordVectors(text.vocabulary.words, matrix_VV.astype(np.float32), text.vocabulary.count_V, metadata)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth import files
 from firth.cli.app import Json, complain, print_json, refuse_given, takes_options, verb
 from firth.cli.vectors.group import CorpusArgument, Field, FormatName, Lower, StripPunctuation, group
 from firth.errors import ConfigError, Interrupted
 from firth.files import is_file
 from firth.vectors.config import VectorsConfig
 from firth.vectors.display import VectorsDisplay
+from firth.vectors.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from firth.vectors.display import Report
@@ -108,22 +108,13 @@ class LoggedDisplay(VectorsDisplay):
 
     def __init__(self, log: Path | None = None) -> None:
         super().__init__()
-        self.log = log
+        self.log = None if log is None else TrainingLog(log)
         self.report: Report | None = None
 
     def add(self, report: Report) -> None:
-        first, self.report = self.report is None, report
-        if self.block(report):
-            self._write(report, first)
-
-    def _write(self, report: Report, first: bool) -> None:
-        """A line with the keys of a run's log.jsonl; a step is a word."""
-        if self.log is None:
-            return
-        line = {"step": report.words, "tokens": report.words, "of": report.of, "seconds": report.seconds}
-        loss = report.losses[-1] if report.loss is None and report.losses else report.loss  # at the end of an epoch: its mean
-        with files.writing(self.log), self.log.open("w" if first else "a", encoding="utf-8") as file:
-            file.write(json.dumps({**line, "epoch": report.epoch, "loss": loss}) + "\n")
+        self.report = report
+        if self.block(report) and self.log is not None:
+            self.log.write(report)
 
 
 def _rose(losses: Sequence[float | None]) -> bool:

@@ -75,7 +75,7 @@ def read_record(path: Path) -> RunRecord:
         "of_steps": _of(table, "training", "steps"),
         "select": _of(table, "training", "select"),
         "summary": table.get("summary") or None,
-        **_trained(records),
+        **how_trained(records),
     }
     figures["status"] = _status(table, figures, records)
     return RunRecord(figures, table, records, validated)
@@ -110,7 +110,8 @@ def _finite(value: Any) -> int | float | None:
     return value if is_number and math.isfinite(value) else None
 
 
-def _trained(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def how_trained(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """When a run was started, when it ended, and with what, from its history."""
     first, last = (records[0], records[-1]) if records else ({}, {})
     own = {name: _text(last.get(name)) for name in ("ended", "firth", "commit", "torch")}
     return {"date": _text(first.get("time")), **own, "hardware": _text(last.get("gpu") or last.get("cpu"))}

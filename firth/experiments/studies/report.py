@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.experiments.records.run_record import read_record
+from firth.experiments.records.run_record import how_trained
 from firth.experiments.studies.claims import ClaimVerdict, Values, verdict
 from firth.experiments.studies.drawings import drawn_figures
 from firth.experiments.studies.plan import StudyPlan
@@ -24,6 +24,8 @@ from firth.experiments.studies.trial import RunResult
 from firth.figures.figure import Figure, Table
 from firth.figures.latex import latex_table
 from firth.figures.page import Section, save_sections
+from firth.training import history
+from firth.training.folder import RunFolder
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +85,7 @@ class StudyReport(StudyTables):
 
     def made(self) -> dict[str, str]:
         """When the last run ended, and the hardware, torch and firth of all of them."""
-        figures = [read_record(job.folder).figures for job in self.plan.jobs]
+        figures = [how_trained(history.read(RunFolder(job.folder))) for job in self.plan.jobs]
         known = {name: sorted({str(of[name]) for of in figures if of[name]}) for name in ("ended", "hardware", "torch")}
         firth = sorted({str(of["commit"] or of["firth"])[:8] for of in figures if of["commit"] or of["firth"]})
         several = {name: ", ".join(values) for name, values in known.items() if name != "ended"}
