@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firth.api.recipe import Recipe
 from firth.config import settings
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.studies.budget import training_flops
@@ -14,15 +13,14 @@ from firth.models.counting import count
 from firth.tasks.run import Run
 
 FACTS = ("parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second", "state_per_token", "state")
-_TABLES = ("data", "tokenizer", "model", "objective", "training", "decoding")
 
 
-def setting_of(recipe: Recipe, metric: str) -> float | None:
-    """The value of the setting that a metric names, such as "training.rate"; None if it names none."""
+def setting_in(tables: Mapping[str, Any], metric: str) -> float | None:
+    """The value of the setting that a metric names, such as "training.rate"; None if it names none. `tables`: configs by name."""
     table, _, name = metric.partition(".")
-    if table not in _TABLES or not name:
+    if table not in tables or not name:
         return None
-    known = {setting: value for setting, value, _ in settings(getattr(recipe, table))}
+    known = {setting: value for setting, value, _ in settings(tables[table])}
     if name not in known:
         raise ConfigError(f'the metric "{metric}" is no setting of these runs.{did_you_mean(name, known)}')
     value = known[name]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
-from firth.experiments.studies.study import Measure
+from firth.experiments.studies.study import Arm, Measure
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,13 @@ class Measured:
 
 class Learner(Protocol):
     """The settings of an arm, and how to train and measure a run with them."""
+
+    base: ClassVar[str]  # the key of an arm with such a learner
+    tables: ClassVar[tuple[str, ...]]  # the tables of its settings
+
+    @classmethod
+    def of(cls, arm: Arm, chosen: Mapping[str, Any], beside: Path) -> Self:
+        """That of the arm with these settings, which have dots in their names. `beside`: the folder of the study."""
 
     @property
     def steps(self) -> int:

@@ -16,7 +16,7 @@ from firth.config import to_table
 from firth.errors import ConfigError
 from firth.evaluation.metrics import flat
 from firth.experiments.records.cost_to_loss import cost_to_loss
-from firth.experiments.studies.facts import FACTS, facts_of, setting_of
+from firth.experiments.studies.facts import FACTS, facts_of, setting_in
 from firth.experiments.studies.learner import Measured
 from firth.experiments.studies.longer_windows import expect_windows, in_windows
 from firth.experiments.studies.study import Arm, Measure
@@ -34,16 +34,17 @@ class NetworkLearner:
     """A recipe."""
 
     recipe: Recipe
+    base: ClassVar[str] = "recipe"
     tables: ClassVar[tuple[str, ...]] = MEASURED
 
     @classmethod
-    def of(cls, arm: Arm, settings: Mapping[str, Any], beside: Path) -> Self:
+    def of(cls, arm: Arm, chosen: Mapping[str, Any], beside: Path) -> Self:
         """The recipe of the arm, in `beside` or shipped, with these settings."""
         assert arm.recipe is not None
         own = beside / arm.recipe
         recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
         table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
-        return cls(compose(table, list(settings.items())))
+        return cls(compose(table, list(chosen.items())))
 
     @property
     def steps(self) -> int:
@@ -67,7 +68,7 @@ class NetworkLearner:
             self.setting_of(measure.metric)  # refuses one that does not exist
 
     def setting_of(self, metric: str) -> float | None:
-        return setting_of(self.recipe, metric)
+        return setting_in({name: getattr(self.recipe, name) for name in MEASURED}, metric)
 
     def differences(self, folder: Path) -> list[str]:
         """A setting that firth did not have yet when the run was trained has its default in it, and is no difference."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ from firth.experiments.studies.budget import Solved, solved
 from firth.experiments.studies.learner import Learner
 from firth.experiments.studies.network_learner import NetworkLearner
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, chosen_settings
+from firth.experiments.studies.vectors_learner import CountedVectors, TrainedVectors
 from firth.files import is_file
 from firth.progress import Progress
 
 PLAN = "plan.json"
+LEARNERS: tuple[type[Learner], ...] = (NetworkLearner, TrainedVectors, CountedVectors)
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,23 @@ def _measures(study: Study, arm: str) -> dict[str, Measure]:
 
 
 def _learner(study: Study, size: Scale, name: str, arm: Arm, beside: Path) -> Learner:
-    settings = chosen_settings([study.settings, size.settings, arm.settings, size.overrides])
-    learner = NetworkLearner.of(arm, settings, beside)
+    kind = _kind(arm)
+    others = {_kind(one) for one in study.arms.values()}
+    shared = [_applying(table, kind, others) for table in (study.settings, size.settings, size.overrides)]
+    settings = chosen_settings([*shared[:2], arm.own_settings, shared[2]])
+    learner = kind.of(arm, settings, beside)
     learner.expect_measurable(_measures(study, name), name)
     return learner
+
+
+def _kind(arm: Arm) -> type[Learner]:
+    return next(kind for kind in LEARNERS if kind.base == arm.base)
+
+
+def _applying(table: Mapping[str, Any], kind: type[Learner], others: Iterable[type[Learner]]) -> dict[str, Any]:
+    """The settings of all arms without the tables that only other arms of the study have."""
+    foreign = {name for other in others for name in other.tables} - set(kind.tables)
+    return {name: value for name, value in table.items() if name.partition(".")[0] not in foreign}
 
 
 def _job(name: str, arm: Arm, learner: Learner, seed: int, runs: Path, study: Study) -> StudyJob:

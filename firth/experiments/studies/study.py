@@ -18,6 +18,7 @@ from firth.tasks.splits import Split
 
 FOLDER = Path(__file__).parent
 Equal = Literal["parameters", "flops", "tokens", "steps", "seconds"]
+_BASES = ("recipe", "vectors", "counts")  # what an arm is made from: one of them
 FigureKind = Literal["bars", "curves", "against", "lengths"]
 
 
@@ -25,13 +26,28 @@ FigureKind = Literal["bars", "curves", "against", "lengths"]
 class Arm:
     """One of the models that are compared."""
 
-    recipe: str  # shipped recipe, or a TOML file beside that of the study
+    recipe: str | None = None  # shipped recipe, or a TOML file beside that of the study
+    # in place of a recipe, word vectors that are trained: a corpus, and settings of `firth vectors train`
+    vectors: Mapping[str, Any] | None = None
+    # in place of a recipe, word vectors that are counted: a corpus, and settings of `firth vectors cooccur`
+    counts: Mapping[str, Any] | None = None
     about: str = ""  # what it is, for the tables
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the recipe, in its tables
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the recipe in its tables, or of the table in place of it
     # settings that take several values: one model for each combination, named after its values
     each: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None  # another arm, from whose weights this one starts
     published: Mapping[str, float] = field(default_factory=dict)  # measure → its value in print
+
+    @property
+    def base(self) -> str:
+        """What it has: recipe, vectors or counts."""
+        return next(name for name in _BASES if getattr(self, name) is not None)
+
+    @property
+    def own_settings(self) -> Table:
+        """Those that it sets itself, in their tables."""
+        tables = {name: table for name in _BASES if isinstance(table := getattr(self, name), Mapping)}
+        return merged(tables, self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +63,19 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number that every run gives: a metric of `firth evaluate`, or a fact about its training."""
+    """A number that every run gives: a metric of `firth evaluate`, a test of word vectors, or a fact about the training."""
 
     # "bleu", "loss", …, or "parameters", "flops", "tokens", "steps", "seconds", "tokens_per_second"; "state_per_token" and
     # "state": bytes in float32 that generating keeps for each token, and of the state whose size is constant;
     # "seconds_to(1.6)", "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at
-    # most 1.6; a setting that is a number, such as "training.rate"
+    # most 1.6; a setting that is a number, such as "training.rate". Of word vectors: "analogies", "analogies.semantic",
+    # "analogies.syntactic" (accuracy) and "analogies.covered" (share of questions whose words are known); "similarity.ws353",
+    # "similarity.simlex999", "similarity.men" and "similarity" of a file (Spearman's correlation); "vocabulary", "tokens",
+    # "seconds", "tokens_per_second"
     metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists
-    data: str | None = None  # other data to evaluate on: a file
+    data: str | None = None  # other data to evaluate on: a file; of word vectors, with analogy questions or word pairs
     shortest: int | None = None  # only texts whose source has at least this many tokens
     longest: int | None = None  # only texts whose source has at most this many tokens
     # evaluate windows of this many times training.context tokens; only for Transformer language models; a model whose positions
@@ -142,6 +161,10 @@ class Study:
         arms, measures = list(self.arms), list(self.measure)
         for name in self._named_arms():
             _expect(name, arms, "arm")
+        for name, arm in self.arm.items():
+            _expect_one_base(name, arm)
+            if self.budget is not None and arm.recipe is None:
+                raise ConfigError(f'the budget only applies to arms with a recipe; "{name}" has {arm.base}. Remove [budget].')
         drawn = [drawing.measure for drawing in self.figure if drawing.measure is not None]
         for name in [*(one for arm in self.arm.values() for one in arm.published), *drawn]:
             _expect(name, measures, "measure")
@@ -170,6 +193,14 @@ class Study:
         """The scale of that name."""
         _expect(name, self.scale, "scale")
         return self.scale[name]
+
+
+def _expect_one_base(name: str, arm: Arm) -> None:
+    given = [base for base in _BASES if getattr(arm, base) is not None]
+    if len(given) != 1:
+        raise ConfigError(f'the arm "{name}" has {" and ".join(given) or "none"} of {", ".join(_BASES)}; expected one of them')
+    if arm.after is not None and arm.recipe is None:
+        raise ConfigError(f"arm.{name}.after only applies to arms with a recipe; this one has {arm.base}. Remove it.")
 
 
 def _singles(name: str, arm: Arm) -> list[tuple[str, Arm]]:

@@ -78,7 +78,9 @@ class StudyTables:
 
     def models(self) -> Table:
         """What each arm is, and the recipe that it starts from."""
-        return Table(("", "model", "recipe"), [(name, arm.about, arm.recipe) for name, arm in self.arms().items()])
+        return Table(
+            ("", "model", "recipe"), [(name, arm.about, arm.recipe or "word vectors") for name, arm in self.arms().items()]
+        )
 
     def _repr_html_(self) -> str:
         return self.table().html() + self.claims().html()
