@@ -125,7 +125,7 @@ def test_the_gates_of_a_minlstm_are_taken_apart() -> None:
     found, _ = walked(model("minlstm"))
     inside = {one.name: one for one in found.stages[1].matrices()}
     assert inside["f′"].equation == "f′ = σ(ln σ(W x + b) − ln σ(W x + b))"
-    assert inside["h"].equation == "h = f′ ⊙ h_t−1 + i′ ⊙ n"
+    assert inside["h"].equation == "h = f′ ⊙ h_t−1 + i′ ⊙ h̃"
     gate = [line.label for line in inside["i′"].lines(2, 1)]
     assert gate == [*["Σ W x", "b", "sum", "ln σ(sum)"] * 2, "sum", "i′ = σ(sum)"]
 

@@ -8,9 +8,12 @@ Letters: B batch, T time, d width, g gates × width.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from torch import Tensor
 
-from firth.layers.recurrent.cell import State, Trace, Weights
+from firth.layers.recurrent.cell import USUAL, Quantity, State, Trace, Weights
 from firth.layers.recurrent.scan_cell import ScanCell, positive
 
 
@@ -22,6 +25,7 @@ class MinGRU(ScanCell):
     about = "A GRU whose gates do not depend on the state, so that training is parallel (Feng et al. 2024)."
     latex = r"h_t = (1 - z_t) \odot h_{t-1} + z_t \odot \tilde h_t"
     gates = ("update", "candidate")
+    quantities: ClassVar[Mapping[str, Quantity]] = {"candidate": USUAL["candidate"]._replace(letter="h̃")}
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
         (h_Bd,) = state

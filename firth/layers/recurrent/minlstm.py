@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
-from firth.layers.recurrent.cell import Quantity, State, Trace, Weights
+from firth.layers.recurrent.cell import USUAL, Quantity, State, Trace, Weights
 from firth.layers.recurrent.scan_cell import ScanCell, positive
 
 
@@ -32,6 +32,7 @@ class MinLSTM(ScanCell):
     quantities: ClassVar[Mapping[str, Quantity]] = {
         "forget": Quantity("f′", "forget gate f / (f + i): how much of the state is kept"),
         "input": Quantity("i′", "input gate i / (f + i): how much of the candidate is written"),
+        "candidate": USUAL["candidate"]._replace(letter="h̃"),
     }
 
     def step(self, x_Bg: Tensor, state: State, w: Weights) -> Trace:
