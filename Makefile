@@ -68,6 +68,7 @@ results: $(VENV)/firth-$(TORCH)
 	$(BIN)/firth results $(FIRST) --brief --into README.md
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_drawings.py
 
 $(VENV)/firth-$(TORCH): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "firth needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12")'

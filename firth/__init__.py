@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firth.api import walk as walk
     from firth.experiments.compare import compare as compare
     from firth.experiments.describe import describe as describe
+    from firth.experiments.draw import draw as draw
     from firth.experiments.exercises.check import check as check
     from firth.experiments.playground import playground as playground
     from firth.experiments.records.listing import runs as runs
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("Recipe", "export_model", "import_model", "load", "train", "train_recipe", "walk"), "api"),
-    **{name: f"experiments.{name}" for name in ("compare", "describe", "playground", "verify")},
+    **{name: f"experiments.{name}" for name in ("compare", "describe", "draw", "playground", "verify")},
     "check": "experiments.exercises.check",
     "reproduce": "experiments.studies.reproduce",
     "runs": "experiments.records.listing",
@@ -45,7 +46,7 @@ _HOMES = {
 _ROOMS = ("search", "vectors")
 
 __all__ = [
-    "FirthError", "Recipe", "Run", "__version__", "check", "compare", "describe", "export_model", "import_model", "load",
+    "FirthError", "Recipe", "Run", "__version__", "check", "compare", "describe", "draw", "export_model", "import_model", "load",
     "playground", "reproduce", "runs", "search", "sweep", "train", "train_recipe", "use", "vectors", "verify", "walk",
 ]  # fmt: skip
 

@@ -353,6 +353,13 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         },
     },
     "describe": {"gpt2": {"--world": ("", "--world 2", "--world 4")}},
+    "draw": {
+        "gpt2": {
+            "--kind": ("--kind model", "--kind block", "--kind mask"),
+            "--theme": ("", "--theme dark", "--theme light"),
+            "--save": ("", "--save {out}/a.svg"),
+        }
+    },
     "dynamics": {
         "--depth 4": {
             **_SAVE,

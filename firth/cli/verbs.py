@@ -12,6 +12,7 @@ from firth.cli import (
     complete,
     data,
     describe,
+    draw,
     dynamics,
     embed,
     evaluate,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,23 +11,21 @@ import torch
 
 from firth.api.init_from_run import can_start_from, initialise_from_run, with_kept_run, with_vocabulary
 from firth.api.loading import network_of
-from firth.api.recipe import Recipe, compose, find_recipe
+from firth.api.recipe import Recipe, compose
 from firth.api.training import source_tokenizer, with_facts
 from firth.config import to_table
-from firth.errors import ConfigError, did_you_mean
+from firth.errors import ConfigError
+from firth.experiments.named import planned, trained
 from firth.figures.counting import in_bytes, parameters, short
 from firth.figures.figure import Figure, Table
-from firth.files import exists, is_file
-from firth.interop import is_model
 from firth.layers.block import Block
 from firth.models import Network
 from firth.models.adapters import adapt, freeze, trained_parameters
 from firth.models.counting import FLOAT, Count, count
-from firth.models.presets import PRESETS, Preset, preset, varied
+from firth.models.presets import Preset
 from firth.models.uninitialised import Uninitialised
 from firth.progress import Progress, silent
 from firth.progress.display import followed, shows_progress
-from firth.shipped import FOLDER
 from firth.tasks import TASKS
 from firth.tasks.ability import Ability
 from firth.tasks.run import Run, has_template
@@ -230,19 +227,10 @@ def describe(
     if isinstance(of, Recipe):
         return describe_recipe("recipe", compose(to_table(of), assignments) if assignments else of, progress)
     name = str(of.path if isinstance(of, Run) else of)
-    if name in PRESETS:
-        return _of_preset(name, varied(preset(name), assignments, _note) if assignments else preset(name))
-    path = Path(name)
-    if RunFolder(path).exists():
-        if assignments:
-            raise ConfigError(f"{name} is a run, whose settings are fixed. Describe {path / 'recipe.toml'} instead.")
-        return _of_recipe(name, *network_of(path), RunFolder.open(path))
-    if not path.suffix and len(path.parts) == 1 and not is_file(FOLDER / f"{name}.toml") and not exists(path):
-        known = [*PRESETS, *(recipe.stem for recipe in FOLDER.glob("*.toml"))]
-        raise ConfigError(f'"{name}" is neither a preset nor a recipe nor a run.{did_you_mean(name, known)}')
-    if is_model(path):
-        return _of_recipe(name, *network_of(path))
-    return describe_recipe(name, find_recipe(name, assignments), progress)
+    if (path := trained(name, assignments)) is not None:
+        return _of_recipe(name, *network_of(path), RunFolder.open(path) if RunFolder(path).exists() else None)
+    found = planned(name, assignments)
+    return _of_preset(name, found) if isinstance(found, Preset) else describe_recipe(name, found, progress)
 
 
 def describe_recipe(name: str, given: Recipe, progress: Progress = silent) -> Description:
@@ -257,10 +245,6 @@ def describe_recipe(name: str, given: Recipe, progress: Progress = silent) -> De
     with torch.device("meta"), Uninitialised():
         network = recipe.task.network(source_tokenizer(data).vocab, data.tokenizer.vocab)
     return _of_recipe(name, recipe, network, recipe.task.abilities(has_template(data.tokenizer)))
-
-
-def _note(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
 
 
 def _of_preset(name: str, chosen: Preset) -> Description:

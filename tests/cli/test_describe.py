@@ -69,7 +69,7 @@ def test_what_four_processes_hold_and_send(firth: Firth, transformer_run: Path, 
 def test_the_settings_of_a_run_are_fixed(firth: Firth, char_run: Path) -> None:
     answer = firth("describe", char_run, "--model.depth=2")
     assert answer.code == 2
-    assert "is a run, whose settings are fixed. Describe" in answer.err
+    assert "is a run, whose settings are fixed. Use" in answer.err
     assert firth("describe", char_run / "recipe.toml", "--model.depth=2").code == 0
 
 

@@ -151,6 +151,7 @@ VERBS = {
     "evaluate": ("evaluate", "no-run"),
     "caption": ("caption", "no-run", "no.png"),
     "senses": ("senses", "no-run", "word", "one", "two"),
+    "draw": ("draw", "hello"),
     "dynamics": ("dynamics",),
     "extrapolate": ("extrapolate",),
     "reproduce": ("reproduce", "garg2022"),

@@ -1,0 +1,161 @@
+"""Whole Transformers: a decoder, an encoder, or both, with N × block and the places where positions act."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firth.figures.diagram import Box, Formula, Point, Words, extent
+from firth.figures.diagram.shapes import Shapes
+from firth.inspection.drawing.block import SIDE, Layers, block_column, framed, norm_lines
+from firth.inspection.drawing.parts import GAP, Ends, arrow, box, circle, headed, line, note, number, of
+from firth.layers.position import SCHEMES
+from firth.models.config import TransformerSettings
+
+_TOKEN = 38.0  # height of the line of tokens
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Embedding, blocks and final norm above each other."""
+
+    shapes: list[Shapes]
+    end: Point
+    cross: Box | None
+
+
+def tower(x: float, layers: Layers, reads: str, embedding: list[Words], side: int = -1) -> Tower:
+    """From tokens to the vectors above the last block, growing upwards from y = 0."""
+    config = layers.config
+    table = box(x, -_TOKEN, embedding, "sky", 150)
+    shapes: list[Shapes] = [note(x, -8, reads, size=13), arrow(Point(x, -16), table.below()), table]
+    at = _positions(shapes, table.above(), layers, side)
+    for lines in _after_positions(config):
+        one = box(x, at.y - GAP + 4, lines, "orange" if len(lines) == 1 else "sky", 120)
+        shapes += [arrow(at, one.below()), one]
+        at = one.above()
+    column = block_column(x, at.y - 26, layers, side)
+    inside, frame = framed(column, f"{layers.depth} ×")
+    shapes += [*inside, line(at, column.start)]
+    at = frame.above(x)
+    if config.norm.placement != "post":
+        norm = box(x, frame.top - GAP + 4, norm_lines(config), "orange", 120)
+        shapes += [arrow(at, norm.below()), norm]
+        at = norm.above()
+    return Tower(shapes, at, column.cross)
+
+
+def _positions(shapes: list[Shapes], at: Point, layers: Layers, side: int) -> Point:
+    """The sum of embedded tokens and positions, for schemes that act there."""
+    scheme = SCHEMES[layers.config.position.kind]
+    if not (scheme.acts_on_embedding() and layers.placed):
+        return at
+    plus = circle(at.x, at.y - GAP - 6, "+")
+    lines: list[Words] = [f"{scheme.title()} positions", *([Formula(scheme.latex)] if scheme.latex else [])]
+    label = box(0, 0, lines, "orange")
+    place = at.x + side * (SIDE + 34 + label.width / 2)
+    label = label.moved(place - label.x, plus.y - label.y)
+    edges = (label.behind(), plus.before()) if side < 0 else (label.before(), plus.behind())
+    shapes += [arrow(at, plus.below()), plus, label, arrow(*edges)]
+    return plus.above()
+
+
+def _after_positions(config: TransformerSettings) -> list[list[Words]]:
+    inputs = config.embedding_width
+    lines = [norm_lines(config)] if config.embedding.norm else []
+    return lines + ([["linear", f"{number(inputs)} → {number(config.width)}"]] if inputs != config.width else [])
+
+
+def embedding_lines(config: TransformerSettings, name: str) -> list[Words]:
+    scheme = SCHEMES[config.position.kind]
+    scaled = scheme.scales_embedding if config.embedding.scale is None else config.embedding.scale
+    lines: list[Words] = [
+        name,
+        f"{number(config.embedding_width)} numbers" + (f", times √{number(config.embedding_width)}" if scaled else ""),
+    ]
+    if segments := getattr(config, "segments", 0):
+        lines.append(f"+ {of(segments, 'segment embedding')}")
+    if characters := getattr(config, "characters", 0):
+        lines.append(f"and the word's spelling ({number(characters)})")
+    return lines
+
+
+def _top(x: float, at: Point, lines: list[Words], predicts: str) -> list[Shapes]:
+    """The output layer above a tower, and what it predicts."""
+    last = box(x, at.y - GAP, lines, "pink", 150)
+    return [
+        arrow(at, last.below()),
+        last,
+        arrow(last.above(), Point(x, last.top - 20)),
+        note(x, last.top - 32, predicts, size=13),
+    ]
+
+
+def output_lines(config: TransformerSettings) -> list[Words]:
+    lines: list[Words] = ["output layer and softmax", "the embedding's weights (tied)" if config.tied else "weights of its own"]
+    if getattr(config, "output_scale", False):
+        lines.append(f"input divided by √{number(config.width)}")
+    if (cap := getattr(config, "logit_cap", None)) is not None:
+        lines.append(f"logits bounded by {cap:g}")
+    return lines
+
+
+def one_tower(layers: Layers, title: str, ends: Ends) -> list[Shapes]:
+    """A decoder or an encoder by itself, with its output layer or the readout of its task."""
+    reads = "source and target" if layers.prefix else f"{ends.token}s"
+    own = tower(0, layers, reads, embedding_lines(layers.config, ends.embedding))
+    lines: list[Words] = output_lines(layers.config) if ends.token == "token" else ["output layer"]
+    top = (
+        _top(0, own.end, ["readout", f"of {ends.readout}"], "prediction")
+        if ends.readout
+        else _top(0, own.end, lines, ends.predicts)
+    )
+    return headed(own.shapes + top, title, summary(layers))
+
+
+def pair_drawing(
+    encoder: Layers, decoder: Layers, source: list[Shapes] | None, title: str, ends: Ends, shared: bool
+) -> list[Shapes]:
+    """An encoder and a decoder side by side. `source`: what stands in place of the encoder's tokens, for images."""
+    name = "embedding, shared" if shared else "embedding"
+    left = (
+        _cells(source, encoder)
+        if source is not None
+        else tower(0, encoder, "source tokens", embedding_lines(encoder.config, name))
+    )
+    right = tower(0, decoder, "target tokens so far", embedding_lines(decoder.config, name), side=1)
+    right_shapes = right.shapes + _top(0, right.end, output_lines(decoder.config), ends.predicts)
+    apart = extent(left.shapes).right - extent(right_shapes).left + 46
+    moved = [shape.moved(apart, 0) for shape in right_shapes]
+    assert right.cross is not None
+    cross = right.cross.moved(apart, 0)
+    between = extent(moved).left - 20
+    above = left.end.y - 22
+    memory = arrow(left.end, Point(left.end.x, above), Point(between, above), Point(between, cross.y), cross.before())
+    words = note(left.end.x + 10, above - 12, "keys and values", "start")
+    lines: list[Words] = [
+        f"encoder: {encoder.depth} layers; decoder: {decoder.depth} layers; width {number(decoder.config.width)}"
+    ]
+    return headed([*left.shapes, *moved, memory, words], title, lines)
+
+
+def _cells(source: list[Shapes], encoder: Layers) -> Tower:
+    """Layers over the cells of an image, if there are any."""
+    top = extent(source).top
+    if not encoder.depth:
+        return Tower(source, Point(0, top), None)
+    column = block_column(0, top - 26, encoder)
+    inside, frame = framed(column, f"{encoder.depth} ×")
+    shapes = [*source, line(Point(0, top), column.start), *inside]
+    if encoder.config.norm.placement == "post":
+        return Tower(shapes, frame.above(0), None)
+    norm = box(0, frame.top - GAP + 4, norm_lines(encoder.config), "orange", 120)
+    return Tower([*shapes, arrow(frame.above(0), norm.below()), norm], norm.above(), None)
+
+
+def summary(layers: Layers) -> list[Words]:
+    config = layers.config
+    context = "" if config.context is None else f", context of {number(config.context)} tokens"
+    lines: list[Words] = [f"{of(layers.depth, 'layer')}, width {number(config.width)}{context}"]
+    if layers.groups is not None and layers.groups < layers.depth:
+        lines.append(f"the layers share {of(layers.groups, 'set')} of weights")
+    return lines if SCHEMES[config.position.kind].acts() else [*lines, "no positions"]
