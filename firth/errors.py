@@ -101,6 +101,10 @@ class Interrupted(FirthError):
         super().__init__(message)
         self.exit_code = 128 + signal_number if exit_code is None else exit_code
 
+    def __reduce__(self) -> tuple[type[Interrupted], tuple[str, int, int]]:
+        """For another process, such as the one that started the training."""
+        return type(self), (self.marked, 0, self.exit_code)
+
 
 # Of torch and numpy, for sizes that cannot be allocated, or not even counted.
 _NO_ROOM = (

@@ -12,7 +12,7 @@ from tiny_runs import recipe_file, tiny
 
 import firth as package
 from firth.api import train_recipe
-from firth.errors import ConfigError, FirthError, RunError, option, setting
+from firth.errors import ConfigError, Diverged, FirthError, Interrupted, RunError, option, setting
 
 
 def test_an_option_is_named_in_the_words_of_the_reader() -> None:
@@ -55,3 +55,18 @@ def test_no_message_below_the_command_line_names_an_option_of_it() -> None:
             if re.search(r"(?<![\w-])--[a-z]", bare) and "`" not in bare and "llama-gguf-split" not in bare:
                 found.append(f"{path.relative_to(root)}: {bare.strip()[:100]}")
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Interrupted("stopped; add " + option("resume=True"), 15),
+        Interrupted("stopped", 2, exit_code=0),
+        Diverged("nan"),
+        RunError("gone"),
+    ],
+)
+def test_errors_of_other_processes_arrive_as_they_were_raised(error: FirthError) -> None:
+    arrived = pickle.loads(pickle.dumps(error))
+    assert type(arrived) is type(error)
+    assert (arrived.marked, arrived.exit_code) == (error.marked, error.exit_code)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from firth import ideas
-from firth.errors import RunError
+from firth.errors import Interrupted, RunError
 from firth.training import log
 from firth.training.folder import RunFolder
 
@@ -34,6 +34,7 @@ _LOOK_EVERY = 0.5  # seconds
 NICE = 10  # the machine stays usable
 PATIENCE = 600  # seconds that a worker may take to save its run: one that is validating ends that first
 _AT_WORK = threading.Lock()  # held by this process while it works on a task
+_ENDING = threading.Event()  # set once this process has told itself to stop
 
 
 @dataclass(frozen=True)
@@ -169,15 +170,31 @@ def _begin(stop: Event, parent: int, threads: int) -> None:
     torch.set_num_threads(threads)
     ideas.use_installed()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one tells the others
+    signal.signal(signal.SIGTERM, _end_task)
     if hasattr(os, "nice"):
         os.nice(NICE)
     threading.Thread(target=_end_with, args=(stop, parent), daemon=True).start()
+
+
+def _end_task(number: int, frame: object) -> None:
+    """SIGTERM outside a training, which saves first: it ends the task. A process that dies instead, perhaps while it sends a
+    result, makes the pool kill the others, which may be saving."""
+    if _AT_WORK.locked():
+        raise Interrupted("stopped while it was not training", number)
+    if not _ENDING.is_set():  # the pool is broken: another process was killed
+        threading.Thread(target=_leave, daemon=True).start()
+
+
+def _leave() -> None:
+    time.sleep(_LOOK_EVERY)  # a result may be on its way
+    os._exit(1)
 
 
 def _end_with(stop: Event, parent: int) -> None:
     """End this process once it shall stop or its parent is gone: a training saves, anything else may be lost."""
     while not stop.wait(_LOOK_EVERY) and os.getppid() == parent:
         pass
+    _ENDING.set()
     os.kill(os.getpid(), signal.SIGTERM)
     if os.getppid() == parent:  # it will say that there are no more tasks
         time.sleep(PATIENCE)
