@@ -23,6 +23,7 @@ from firth.cli import (
     import_,
     inspect,
     lab,
+    lesson,
     playground,
     positions,
     recipes,

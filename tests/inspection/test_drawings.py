@@ -265,8 +265,10 @@ def test_the_drawings_of_the_pages_are_those_of_today_and_shown_there() -> None:
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
-    files = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").iterdir()}
-    assert files == {name: maker.drawn(name) for name in maker.DRAWINGS}, "run python docs/make_drawings.py"
+    files = {
+        path: path.read_text(encoding="utf-8") for folder in (maker.FOLDER, maker.COURSE_FOLDER) for path in folder.iterdir()
+    }
+    assert files == maker.written(), "run python docs/make_drawings.py"
     pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
     assert [name for name in files if f"(drawings/{name}.svg)" not in pages] == []
 
