@@ -265,12 +265,13 @@ def test_the_drawings_of_the_pages_are_those_of_today_and_shown_there() -> None:
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
-    files = {
-        path: path.read_text(encoding="utf-8") for folder in (maker.FOLDER, maker.COURSE_FOLDER) for path in folder.iterdir()
-    }
+    folders = {maker.FOLDER: DOCS, maker.COURSE_FOLDER: maker.COURSE_FOLDER.parent}
+    files = {path: path.read_text(encoding="utf-8") for folder in folders for path in folder.iterdir()}
     assert files == maker.written(), "run python docs/make_drawings.py"
-    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
-    assert [name for name in files if f"(drawings/{name}.svg)" not in pages] == []
+    pages = {
+        folder: "".join(page.read_text(encoding="utf-8") for page in beside.glob("*.md")) for folder, beside in folders.items()
+    }
+    assert [path for path in files if f"(drawings/{path.name})" not in pages[path.parent]] == []
 
 
 def test_a_drawing_that_a_model_does_not_have_is_refused_with_those_it_has() -> None:
