@@ -116,6 +116,16 @@ def split_assignment(assignment: Assignment) -> tuple[str, Any]:
     return key, _toml_value(text)
 
 
+def named_settings(assignments: Iterable[Assignment]) -> Iterator[str]:
+    """The settings that assignments change: of a whole table, each setting in it."""
+    for assignment in assignments:
+        key, value = split_assignment(assignment)
+        if isinstance(value, Mapping) and value:
+            yield from named_settings((f"{key}.{name}", part) for name, part in value.items())
+        else:
+            yield key
+
+
 def split_values(text: str) -> list[Any]:
     """The values of a list without its brackets, 64,128 or gru,lstm: read as TOML, and as bare strings where it is not TOML."""
     try:

@@ -17,10 +17,10 @@ from firth.config import (
     build,
     canonical,
     merged,
+    named_settings,
     override,
     own_ideas,
     read_toml,
-    split_assignment,
     to_table,
     to_toml,
     with_changes,
@@ -185,7 +185,7 @@ def compose(
     if assignments:
         changed.pop("expected", None)  # it describes the recipe as written
         _prefer_new_source(changed, assignments)
-        named = [split_assignment(assignment)[0] for assignment in assignments]
+        named = list(named_settings(assignments))
         note_kept_hidden(table.get("model", {}), changed.get("model", {}), named, notice)
         if changed.get("summary"):
             changed["summary"] = with_changes(changed["summary"], named)
@@ -269,7 +269,7 @@ def _absolute(path: str | None) -> str | None:
 def _prefer_new_source(table: Table, assignments: Sequence[Assignment]) -> None:
     """`--data.path=my.txt` replaces the recipe's data.name, and the other side of its pairs."""
     sources = {"name", "path", "text"}
-    named = {split_assignment(assignment)[0].removeprefix("data.") for assignment in assignments}
+    named = {name.removeprefix("data.") for name in named_settings(assignments)}
     given = named & sources
     if given:
         for other in (sources - given) | {"target_path"}:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from firth.config import Assignment, Notice, build, override, split_assignment, to_table, with_changes
+from firth.config import Assignment, Notice, build, named_settings, override, to_table, with_changes
 from firth.errors import ConfigError, did_you_mean, option
 from firth.models.config import TransformerConfig, note_kept_hidden, transformer
 from firth.models.encoder_config import TransformerEncoderConfig
@@ -47,7 +47,7 @@ def preset(name: str) -> Preset:
 
 def varied(chosen: Preset, assignments: Sequence[Assignment], notice: Notice = lambda message: None) -> Preset:
     """The preset with some settings changed: those of [model], and `tokenizer.vocab`. Its summary lists them."""
-    named = [split_assignment(assignment)[0] for assignment in assignments]
+    named = list(named_settings(assignments))
     for name in named:
         if name != VOCAB and not name.startswith("model."):
             given = option("model.depth=2", "--model.depth=2")

@@ -63,6 +63,9 @@ def test_a_width_that_leaves_the_hidden_layer_behind_is_noted() -> None:
     ):
         compose(table, ["model.width=24"])
     assert compose(table, ["model.width=24", "model.feedforward.hidden=96"]).model.feedforward.hidden == 96
+    both = compose(table, [("model.width", 24), ("model.feedforward", {"hidden": 96})])  # as Python hands them on
+    assert both.model.feedforward.hidden == 96
+    assert both.summary == ""
 
 
 def test_composing_leaves_the_table_as_it_was() -> None:
