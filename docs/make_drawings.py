@@ -33,7 +33,7 @@ COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "linear-attention": ("docs-char-linear", "attention", ()),
 }
 # pictures of docs/pictures that lessons show
-PICTURES: tuple[str, ...] = ()
+PICTURES: tuple[str, ...] = ("attention-heads",)
 
 
 def drawn(of: str, kind: str, settings: tuple[str, ...]) -> str:
