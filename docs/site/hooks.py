@@ -1,4 +1,4 @@
-"""What the site needs beyond MkDocs: the pages that lie beside docs/, and mathematics as MathML, which browsers draw themselves.
+"""What the site needs beyond MkDocs: pages that lie beside docs/, the lessons, and mathematics as MathML, which browsers draw.
 
 README.md becomes the first page. In all pages $…$ and $$…$$ are LaTeX; `latex2mathml` converts it when the site is built, so
 that no page loads a script for it.
@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 BESIDE = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "LOG.md": "LOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+COURSE = CHECKOUT / "firth" / "course"
 _LINK = re.compile(r"(\]\(|src=\")(?:\.\./)?(docs/|README\.md)")
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.S)
 
@@ -27,6 +28,10 @@ def on_files(files: Files, config: Any) -> Files:
     for name, page in BESIDE.items():
         text = (CHECKOUT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=_LINK.sub(_inside, text)))
+    for path in sorted(COURSE.rglob("*")):
+        if path.suffix in (".md", ".svg", ".txt"):
+            text = path.read_text(encoding="utf-8").replace("](../../docs/", "](../")
+            files.append(File.generated(config, f"course/{path.relative_to(COURSE).as_posix()}", content=text))
     return files
 
 
@@ -36,6 +41,7 @@ def _inside(link: re.Match[str]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    markdown = markdown.replace("](../firth/course/", "](course/")
     return (
         markdown
         if page.file.src_uri in BESIDE.values()
