@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import functools
 import importlib
 import inspect
+import io
 import json
 import os
 import signal
@@ -130,6 +132,7 @@ def main() -> None:
     if "--debug" in sys.argv[1:]:
         sys.argv = [sys.argv[0], *(argument for argument in sys.argv[1:] if argument != "--debug")]
         os.environ["FIRTH_DEBUG"] = "1"
+    _use_utf8()
     warnings.showwarning = _Notes().show
     try:
         command = without_use(sys.argv[1:])
@@ -170,6 +173,18 @@ def main() -> None:
             sys.exit(2)
         complain(f"internal error: {type(error).__name__}: {error}. This is a bug in firth; run again with --debug to see where")
         sys.exit(1)
+
+
+def _use_utf8() -> None:
+    """Pipes and redirected files are UTF-8, as the files are that firth writes; on Windows, Python would choose another encoding.
+    A terminal keeps its own, and shows ? for what that lacks."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper) or codecs.lookup(stream.encoding).name == "utf-8":
+            continue
+        if stream.isatty() or "PYTHONIOENCODING" in os.environ:
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def without_use(command: Sequence[str]) -> list[str]:

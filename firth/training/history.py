@@ -152,7 +152,7 @@ def commit() -> str | None:
         return None  # installed in a virtual environment inside another project's checkout
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=_PATIENCE, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

@@ -24,7 +24,7 @@ def physical_memory() -> int | None:
     except (AttributeError, ValueError, OSError):
         return None
     try:
-        return min(size, int(_LIMIT.read_text()))
+        return min(size, int(_LIMIT.read_text(encoding="ascii")))
     except (OSError, ValueError):  # "max"
         return size
 

@@ -132,5 +132,5 @@ def _is_unlocked(path: Path) -> bool:
 def machine() -> str:
     """A name of this machine since it was started; containers on it have the same one."""
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{platform.node()}-{uuid.getnode()}".replace(" ", "-")
