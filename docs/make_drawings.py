@@ -30,6 +30,7 @@ DRAWINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "rnn": DRAWINGS["rnn"],
     "lstm-cell": DRAWINGS["lstm-cell"],
     "gru-cell": DRAWINGS["gru-cell"],
 }
