@@ -35,7 +35,7 @@ COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "gru-cell": DRAWINGS["gru-cell"],
 }
 # pictures of docs/pictures that lessons show
-PICTURES: tuple[str, ...] = ()
+PICTURES: tuple[str, ...] = ("flow",)
 
 
 def drawn(of: str, kind: str, settings: tuple[str, ...]) -> str:
