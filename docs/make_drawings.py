@@ -30,6 +30,7 @@ DRAWINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "lstm-cell": DRAWINGS["lstm-cell"],
     "gru-cell": DRAWINGS["gru-cell"],
+    "rnnenc": DRAWINGS["rnnenc"],
 }
 # pictures of docs/pictures that lessons show
 PICTURES: tuple[str, ...] = ()
