@@ -35,9 +35,10 @@ COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "rnnenc": DRAWINGS["rnnenc"],
     "rnnsearch": DRAWINGS["rnnsearch"],
     "luong": DRAWINGS["luong"],
+    "llama-attention": DRAWINGS["llama-attention"],
 }
 # pictures of docs/pictures that lessons show
-PICTURES: tuple[str, ...] = ()
+PICTURES: tuple[str, ...] = ("sinusoid",)
 
 
 def drawn(of: str, kind: str, settings: tuple[str, ...]) -> str:
