@@ -33,10 +33,14 @@ COURSE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "rnn": DRAWINGS["rnn"],
     "lstm-cell": DRAWINGS["lstm-cell"],
     "gru-cell": DRAWINGS["gru-cell"],
+    "rnnenc": DRAWINGS["rnnenc"],
+    "rnnsearch": DRAWINGS["rnnsearch"],
+    "luong": DRAWINGS["luong"],
+    "llama-attention": DRAWINGS["llama-attention"],
     "linear-attention": ("docs-char-linear", "attention", ()),
 }
 # pictures of docs/pictures that lessons show
-PICTURES: tuple[str, ...] = ("attention-heads", "flow")
+PICTURES: tuple[str, ...] = ("attention-heads", "flow", "sinusoid")
 
 
 def drawn(of: str, kind: str, settings: tuple[str, ...]) -> str:
