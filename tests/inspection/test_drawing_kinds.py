@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
 import torch
-from drawn import parts
+from drawn import faults, parts
 from shell import Firth
 from subjects import CORPUS, OTHERS, TRANSFORMER, config, drawn, merged, shipped, words
 from torch import nn
@@ -161,6 +162,20 @@ def test_a_beam_is_drawn_with_the_outcome_of_every_hypothesis() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "settings", [{"beam": 2}, {"beam": 12}, {"beam": 12, "beam_groups": 3}, {"beam": 8, "penalty": 0.0}], ids=str
+)
+def test_trees_of_any_width_can_be_read(settings: Any) -> None:
+    own = DecodingConfig(**settings)
+    of, tree = draw_model(Subject("mine", config(**TRANSFORMER), decoding=own), "beam"), toy_search(own)
+    assert faults(of) == []
+    shown = [box for box in parts(of).boxes if box.height == 36]
+    hidden = len(tree.nodes) - len(shown)
+    assert (f"{hidden} dropped hypotheses are not drawn" in words(of)) == (hidden > 0)
+    assert all(sum(box.tone == tone for box in shown) == sum(one.outcome == outcome for one in tree.nodes)
+               for tone, outcome in (("sky", "kept"), ("green", "ended")))  # fmt: skip
+
+
 def test_a_run_searches_for_the_translation_of_the_text(firth: Firth) -> None:
     run = trained_on_numbers()
     text = spaced("364")
@@ -207,9 +222,13 @@ def leaves(node: MergeNode) -> str:
     return "".join(map(leaves, node.parts)) if node.parts else node.symbol
 
 
-@pytest.mark.parametrize("text", ["lowest newer wide", "naïve 日本語 😀\n\nlow  low", " low"])
+@pytest.mark.parametrize("text", ["lowest newer wide", "aabb bbab aaab abcab", "naïve 日本語 😀\n\nlow  low", " low"])
 def test_the_trees_end_in_the_tokens_of_the_tokenizer(text: str) -> None:
-    tokenizer = Tokenizer.train(TokenizerConfig(kind="bpe"), pieces_of_text(CORPUS + "naïve 日本語 " * 3), documents=1)
+    tokenizer = Tokenizer.train(
+        TokenizerConfig(kind="bpe"),
+        pieces_of_text(CORPUS + 3 * "naïve 日本語 " + 5 * "aab " + 4 * "abb " + 2 * "abcab bca "),
+        documents=1,
+    )
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     found = merged_words(tokenizer, text)
     assert [token.symbol for word in found for token in word.tokens] == backend.encode(text).tokens
@@ -247,6 +266,8 @@ def test_the_family_of_the_model_is_marked_and_has_its_own_mask() -> None:
         of = drawn("families", **TRANSFORMER | {"family": family})
         assert sum(box.tone == "solid" for box in parts(of).boxes) == filled
         assert words(of).count("this model") == 1
+    captioner = words(drawn("families", **TRANSFORMER | {"family": "caption", "encoder_depth": 3}))
+    assert "image 3 layers bidirectional" in re.sub(r"\s+", " ", captioner)
     windowed = drawn("families", **TRANSFORMER, attention={"heads": 2, "mask": "window", "span": 3})
     assert sum(box.tone == "solid" for box in parts(windowed).boxes) == 8 * 3 - 3
 

@@ -28,7 +28,7 @@ _END = len(_TOY)
 # that is less probable than another one.
 _NEXT = ((0.10, 0.36, 0.34, 0.20), (0.10, 0.05, 0.80, 0.05), (0.15, 0.10, 0.05, 0.70), (0.50, 0.35, 0.15, 0.00))
 _STEPS = 4  # tokens of a made-up text, its end included
-_DEEP, _MOST = 6, 12  # columns of tokens, and rows, that fit a page
+_DEEP, _MOST = 6, 12  # columns of tokens, and rows beside which those that were dropped have no room
 _ROW, _GAP, _HIGH = 42.0, 38.0, 36.0
 _TONES: dict[Outcome, Tone] = {"kept": "sky", "ended": "green", "dropped": "plain"}
 
@@ -129,12 +129,13 @@ def _depths(nodes: Sequence[BeamNode]) -> list[int]:
 
 
 def _shown(nodes: Sequence[BeamNode], depths: Sequence[int], rank: Mapping[int, int]) -> list[int]:
-    """The nodes that fit a page: the first columns, and in each the best, of which those that were not dropped come first."""
+    """The nodes that fit a page: the first columns, and in each all that went on or ended, with the best of those dropped."""
     shown = []
     for depth in range(min(max(depths), _columns_that_fit(nodes, depths, rank)) + 1):
         column = [n for n in range(len(nodes)) if depths[n] == depth]
-        ranked = sorted(column, key=lambda n: (nodes[n].outcome == "dropped", -nodes[n].log_probability))
-        shown += [n for n in column if n in ranked[:_MOST]]
+        dropped = [n for n in column if nodes[n].outcome == "dropped"]
+        best = sorted(dropped, key=lambda n: -nodes[n].log_probability)[: max(0, _MOST - len(column) + len(dropped))]
+        shown += [n for n in column if n in best or n not in dropped]
     return sorted(shown)
 
 

@@ -101,8 +101,9 @@ def _parts(subject: Subject) -> dict[str, Draw]:
             whole: Draw = lambda title: transformer.pair_drawing(encoder, decoder, None, title, ends, config.shared)  # noqa: E731
             return {"model": whole, **_of_layers(decoder, encoder)}
         case TransformerCaptionConfig():
-            *_, decoder = layers_of(config)
-            return {"model": lambda title: caption_drawing(config, title, ends), **_of_layers(decoder)}
+            *over, decoder = layers_of(config)
+            own = {"model": lambda title: caption_drawing(config, title, ends), **_of_layers(decoder)}
+            return {**own, "families": lambda title: families_drawing(decoder, over[0] if over else None, title)}
         case _:
             (layers,) = layers_of(config)
             return {"model": lambda title: transformer.one_tower(layers, title, ends), **_of_layers(layers)}

@@ -24,7 +24,7 @@ _PAIR = 152.0  # from an encoder to its decoder
 
 def families_drawing(layers: Layers, encoder: Layers | None, title: str) -> Sheet:
     """`layers` are those of the model, or of its decoder."""
-    own = "pair" if encoder is not None else "encoder" if layers.bidirectional else "decoder"
+    own = "pair" if layers.cross else "encoder" if layers.bidirectional else "decoder"
     depth = layers.depth
     both = MaskDrawing("", say("bidirectional"), mask.FULL)
     causal = MaskDrawing("", say("causal"), mask.CAUSAL)
@@ -32,13 +32,13 @@ def families_drawing(layers: Layers, encoder: Layers | None, title: str) -> Shee
     alone = _Column(say("tokens"), depth, masks if own == "encoder" else [both], say("vectors"))
     writing = _Column(say("tokens"), depth, masks if own == "decoder" else [causal], say("next token"))
     families = {"encoder": (say("encoder"), [alone]), "decoder": (say("decoder"), [writing])}
-    source = say("source tokens")
+    image = layers.cross and (encoder is None or not encoder.placed)
+    source = say("image") if image else say("source tokens")
+    over = encoder.depth if encoder is not None else 0 if image else depth
     families["pair"] = (
         say("encoder–decoder"),
         [
-            _Column(
-                source, encoder.depth if encoder is not None else depth, _masks(encoder) if encoder is not None else [both], ""
-            ),
+            _Column(source, over, _masks(encoder) if encoder is not None else [both], ""),
             _Column(say("target so far"), depth, masks if own == "pair" else [causal], say("next token")),
         ],
     )
