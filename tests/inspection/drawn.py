@@ -30,7 +30,7 @@ def faults(of: Diagram) -> list[str]:
     width, height = of.size
     page, own = Rect(0, 0, width, height), parts(of)
     found = [f"outside the page: {shape}" for shape in of.placed() if not page.contains(shape.rect)]
-    found += [f"{width} pixels wide"] if width > PAGE else []
+    found += [f"{width} pixels wide"] if width > PAGE and of.slide is None else []
     return [*found, *_on_each_other(own), *_cut(own), *_crossed(own)]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,14 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from drawn import faults, parts
 from shell import Firth
+from subjects import ADAPTERS, OTHERS, RECURRENT, SVG, TRANSFORMER, config, drawn, shipped, words
 
 from firth.api import load
-from firth.config import build, read_toml
 from firth.errors import ConfigError
-from firth.experiments.draw import draw, ends_of
+from firth.experiments.draw import draw, subject_of_settings
 from firth.figures.diagram import THEMES, Box, Diagram, Formula, Label
 from firth.figures.diagram.formula import glyphs_of
-from firth.inspection.drawing import KINDS, Ends, draw_model, kinds_of
+from firth.inspection.drawing import KINDS, Subject, draw_model, kinds_of
 from firth.inspection.drawing.masks import allowed, window_mask
 from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.config import WindowedConfig
@@ -29,99 +27,39 @@ from firth.layers.norm import NORMS
 from firth.layers.position import SCHEMES
 from firth.layers.recurrent import CELLS
 from firth.layers.token_mixer import MIXERS
-from firth.models.network import ModelConfig
 from firth.models.presets import PRESETS
-from firth.shipped import FOLDER
-from firth.tasks import TASKS, default_task
 
 OWN = Path(__file__).resolve().parent.parent / "ideas"
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SVG = "{http://www.w3.org/2000/svg}"
-TRANSFORMER = {"family": "language", "kind": "transformer", "width": 64, "depth": 2, "context": 32}
-PAIR = TRANSFORMER | {"family": "seq2seq"}
-ENCODER = TRANSFORMER | {"family": "encoder"}
-RECURRENT = {"family": "seq2seq", "kind": "lstm"}
-# Settings that no shipped recipe has, and that change where things stand.
-OTHERS: dict[str, dict[str, Any]] = {
-    **{f"{one} norms": {**TRANSFORMER, "norm": {"placement": one}} for one in ("post", "sandwich", "after")},
-    "post norms, both sides": {**PAIR, "norm": {"placement": "post"}, "position": "sinusoidal"},
-    "two norms": {
-        **TRANSFORMER,
-        "feedforward": {"parallel": "two_norms"},
-        "attention": {"heads": 32, "kv_heads": 1, "cap": 30.0},
-    },
-    "windows": {**TRANSFORMER, "attention": {"mask": "window", "span": 5, "window_pattern": "LLLG"}, "depth": 13},
-    "normalised queries": {**TRANSFORMER, "attention": {"qk_norm": True, "cap": 30.0, "scale": 0.3}, "position": "alibi"},
-    "groups of layers": {**ENCODER, "layer_groups": 1, "embedding": {"width": 16, "norm": True}, "segments": 2},
-    "prefix": {**PAIR, "kind": "prefix"},
-    "deep": {**RECURRENT, "attention": "none", "depth": 5, "feed_context": True},
-    "fed": {**RECURRENT, "decoder": "luong", "input_feeding": True, "depth": 5},
-    "one way": {**RECURRENT, "bidirectional": False, "attention": "bilinear", "depth": 3},
-    **{f"{kind} positions": {**TRANSFORMER, "position": kind} for kind in SCHEMES.shipped_kinds if kind != "learned_t5"},
-    **{f"{kind} cell": {"family": "language", "kind": kind, "depth": 4} for kind in CELLS.shipped_kinds},
-}
-
-
-@dataclass(frozen=True)
-class Only:
-    """A recipe with nothing but its model."""
-
-    model: ModelConfig
-
-
-def config(**settings: Any) -> Any:
-    return build(Only, {"model": settings}, notice=lambda note: None).model
-
-
-def drawn(of: str = "model", /, **settings: Any) -> Diagram:
-    return draw_model(config(**settings), of, "mine")
-
-
-def words(of: Diagram) -> str:
-    """All text of a drawing, as its reader sees it."""
-    return " ".join(" ".join(text.itertext()) for text in ElementTree.fromstring(of.svg()).iter(f"{SVG}text")).replace(
-        "\u00a0", " "
-    )
-
-
-def shipped() -> Iterator[tuple[str, Any, Ends]]:
-    """The model of every shipped recipe; composing whole recipes would take seconds."""
-    for path in sorted(FOLDER.glob("*.toml")):
-        table = read_toml(path)
-        model: dict[str, Any] = {"family": "language"} | table["model"]  # type: ignore[operator]
-        objective: Any = table.get("objective", {})
-        task = TASKS[objective["kind"]] if "kind" in objective else default_task(model["family"])
-        yield path.stem, config(**model).with_room(64), ends_of(task)
 
 
 def test_every_recipe_has_drawings_that_can_be_read() -> None:
     kinds = set()
-    for name, model, ends in shipped():
-        for kind in kinds_of(model, ends):
-            drawing = draw_model(model, kind, name, ends)
+    for one in shipped():
+        for kind in kinds_of(one):
+            drawing = draw_model(one, kind)
             root = ElementTree.fromstring(drawing.svg())
             assert [root.tag, root[0].tag, root[1].tag] == [f"{SVG}{tag}" for tag in ("svg", "title", "desc")]
             assert root.get("role") == "img"
             if kind != "mask":  # all are alike, and have hundreds of cells
-                assert faults(drawing) == [], f"{name}, {kind}"
+                assert faults(drawing) == [], f"{one.name}, {kind}"
             kinds.add(kind)
     assert kinds == set(KINDS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_settings_have_drawings_that_can_be_read(name: str) -> None:
-    model = config(**OTHERS[name])
-    for kind in kinds_of(model, Ends()):
-        assert faults(draw_model(model, kind, name)) == [], kind
+    subject = Subject(name, config(**OTHERS[name]), adapters=ADAPTERS)
+    for kind in kinds_of(subject):
+        assert faults(draw_model(subject, kind)) == [], kind
 
 
 @pytest.mark.long
 def test_every_preset_has_drawings_that_can_be_read() -> None:
     for name, preset in PRESETS.items():
-        chosen = preset()
-        ends = ends_of(TASKS[chosen.objective])
-        for kind in kinds_of(chosen.config, ends):
-            assert faults(draw_model(chosen.config, kind, name, ends)) == [], f"{name}, {kind}"
+        subject = subject_of_settings(preset(), name)
+        for kind in kinds_of(subject):
+            assert faults(draw_model(subject, kind)) == [], f"{name}, {kind}"
 
 
 def test_faults_are_found() -> None:
@@ -232,7 +170,7 @@ def test_ideas_of_ones_own_are_drawn_with_their_labels(use: Any) -> None:
     assert NORMS["dyt"].title() in words(drawn(**TRANSFORMER, norm={"kind": "dyt"}))
     assert ACTIVATIONS["relu2"].title() in words(drawn(**TRANSFORMER, feedforward={"activation": "relu2"}))
     assert CELLS["mgu"].title() in words(drawn("cell", family="language", kind="mgu"))
-    with pytest.raises(ConfigError, match=r'no drawing of kind "mask".* It has "model", "block" and "attention"'):
+    with pytest.raises(ConfigError, match=r'no drawing of kind "mask".* It has "model", "block", "attention"'):
         drawn("mask", **TRANSFORMER, **no_positions, attention={"heads": 2, "kind": "retention"})
 
 
@@ -242,7 +180,7 @@ def test_a_label_is_text_and_never_markup(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(CELLS["lstm"], "latex", rf"\unknown {hostile}")
     monkeypatch.setattr(CELLS["lstm"], "about", hostile)
     for kind in ("model", "cell"):
-        svg = draw_model(config(family="language", kind="lstm"), kind, hostile).svg()
+        svg = draw_model(Subject(hostile, config(family="language", kind="lstm")), kind).svg()
         assert "<script" not in svg
         assert hostile in " ".join(ElementTree.fromstring(svg).itertext())
 
@@ -279,10 +217,10 @@ def test_a_drawing_that_a_model_does_not_have_is_refused_with_those_it_has() -> 
         ConfigError, match=r'gpt2 has no drawing of kind "cell": it has no recurrent cell. It has "model", "block"'
     ):
         draw("gpt2", "cell")
-    with pytest.raises(ConfigError, match=r'it is not a Transformer. It has "model" and "cell"'):
+    with pytest.raises(ConfigError, match=r'it is not a Transformer. It has "model", "cell" and "cache"'):
         drawn("mask", family="language", kind="gru")
-    with pytest.raises(ConfigError, match='no drawing of kind "beam"; choose "model", "cell"'):
-        drawn("beam", family="language", kind="gru")
+    with pytest.raises(ConfigError, match='no drawing of kind "heads"; choose "model", "cell"'):
+        drawn("heads", family="language", kind="gru")
 
 
 def test_a_drawing_is_saved_as_svg_and_as_nothing_else(tmp_path: Path) -> None:

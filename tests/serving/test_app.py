@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import executed
 from starlette.testclient import TestClient
 
 from firth.figures.figure import Figure, Table
@@ -150,6 +151,32 @@ def test_only_what_the_lab_offers_is_described(client: TestClient, char_run: Pat
         assert "is not a preset, a recipe, a run in the lab" in last["error"]
     *_, last = asked_of(client, "describe/count", of="char")
     assert last["result"]["facts"]["parameters"] > 0
+
+
+def test_the_model_that_is_described_or_built_is_drawn(client: TestClient) -> None:
+    for view, settings, kinds in (
+        ("describe/draw", {"of": "char"}, ["model", "cell", "cache"]),
+        (
+            "describe/draw",
+            {"of": "gpt2", "settings": "model.depth=3"},
+            ["model", "block", "attention", "mask", "families", "cache"],
+        ),
+        ("build/draw", {"kind": "lstm", "width": "24"}, ["model", "cell", "cache"]),
+        ("build/draw", {"kind": "transformer", "mixer": "linear"}, ["model", "block", "attention", "cache", "state"]),
+    ):
+        for kind in (kinds[-1], "merges"):
+            *_, last = asked_of(client, view, **settings, drawing=kind)
+            facts, python = last["result"]["facts"], last["result"]["python"]
+            assert [one["value"] for one in facts["kinds"]] == kinds
+            assert facts["kind"] == (kind if kind in kinds else "model")
+            copied = executed(python)["drawing"]
+            assert [copied.svg("light"), copied.svg("dark"), copied.svg()] == [facts[name] for name in ("light", "dark", "file")]
+    *_, last = asked_of(client, "describe/draw", of="gpt2", settings="model.depth=3")
+    assert "3 ×" in last["result"]["facts"]["light"]
+    *_, last = asked_of(client, "build/draw", kind="transformer", width="30", heads="4")
+    assert "heads" in last["error"]
+    *_, last = asked_of(client, "describe/draw", of="../../etc/passwd")
+    assert "is not a preset" in last["error"]
 
 
 def test_a_recipe_of_the_folder_and_its_settings_are_described(

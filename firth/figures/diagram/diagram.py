@@ -14,15 +14,18 @@ from firth import files
 from firth.errors import ConfigError
 from firth.figures.diagram import palette
 from firth.figures.diagram.formula import Formula, Glyphs
-from firth.figures.diagram.shapes import SMALLER, Arrow, Box, Frame, Label, Point, Shapes, Words, extent
+from firth.figures.diagram.shapes import SMALLER, Arrow, Box, Frame, Label, Point, Rect, Shapes, Words, extent
 
 Theme = Literal["auto", "light", "dark"]
+Size = Literal["page", "slide"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
+SIZES: tuple[Size, ...] = get_args(Size)
+SLIDE = 1280, 720  # pixels that a slide fills by itself
 _MARGIN = 18.0
 _BASELINE = 0.35  # of a line, below its middle, in units of its size
 _SHIFTS = {-1: 0.28, 0: 0.0, 1: -0.42}  # of lowered and raised letters, downwards, in units of the size on the line
 _HEAD = 7.0  # length of the head of an arrow
-_FONT = "'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif"
+_FONT = "'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', 'PingFang SC', 'Microsoft YaHei', 'Noto Sans CJK SC', sans-serif"
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,25 +36,32 @@ class Diagram:
     description: str  # in words, for readers who do not see it
     shapes: tuple[Shapes, ...]
     theme: Theme = "auto"
+    slide: Rect | None = None  # the slide that the shapes stand on; None: a page around them
+    language: str = "en"  # of the words
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height in pixels, with a margin."""
+        """Width and height, with a margin, in the unit of the shapes, which is a pixel on a page."""
+        if self.slide is not None:
+            return self.slide.width, self.slide.height
         around = extent(self.shapes)
         return math.ceil(around.width + 2 * _MARGIN), math.ceil(around.height + 2 * _MARGIN)
 
     def placed(self) -> tuple[Shapes, ...]:
         """The shapes where they stand in the file, whose upper left corner is 0, 0."""
+        if self.slide is not None:
+            return tuple(shape.moved(-self.slide.left, -self.slide.top) for shape in self.shapes)
         around = extent(self.shapes)
         return tuple(shape.moved(_MARGIN - around.left, _MARGIN - around.top) for shape in self.shapes)
 
     def svg(self, theme: Theme | None = None) -> str:
         """The drawing as SVG. `theme`: "light", "dark", or "auto", which follows the reader's screen."""
         chosen = expected_theme(self.theme if theme is None else theme)
-        width, height = self.size
+        width, height = map(_number, self.size)
+        shown = (width, height) if self.slide is None else SLIDE
         scope, plain = f"firth-drawing-{chosen}", palette.dark() if chosen == "dark" else palette.light()
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{scope}" role="img" viewBox="0 0 {width} {height}" '
-        head += f'width="{width}" height="{height}" font-family="{_FONT}">'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{scope}" role="img" lang="{escape(self.language)}" '
+        head += f'viewBox="0 0 {width} {height}" width="{shown[0]}" height="{shown[1]}" font-family="{_FONT}">'
         parts = (part for shape in self.placed() for part in _drawn(shape, plain))
         lines = [
             head,
@@ -89,6 +99,12 @@ def expected_svg(path: str | PathLike[str]) -> Path:
 def expected_theme(name: str) -> Theme:
     if name not in THEMES:
         raise ConfigError(f'the theme "{name}" is not known; choose one of: {", ".join(THEMES)}.')
+    return name
+
+
+def expected_size(name: str) -> Size:
+    if name not in SIZES:
+        raise ConfigError(f'the size "{name}" is not known; choose one of: {", ".join(SIZES)}.')
     return name
 
 
@@ -132,7 +148,7 @@ def _drawn(shape: Shapes, plain: Mapping[str, str]) -> Iterator[str]:
 
 
 def _box(box: Box, plain: Mapping[str, str]) -> Iterator[str]:
-    radius = min(box.width, box.height) / 2 if box.round else 5
+    radius = min(box.width, box.height) / 2 if box.round else min(5.0, 0.2 * min(box.width, box.height))
     tone = box.tone if box.filled else "plain"
     colours = f'fill="{plain[f"{tone}-fill"]}" stroke="{plain[tone]}"'
     yield f'<rect class="{tone}" {_place(box)} rx="{_number(radius)}" {colours} stroke-width="1.3"/>'

@@ -23,7 +23,7 @@ LEADING = 1.38  # height of a line in units of its size
 PADDING = 8.0  # around the lines of a box
 
 _WIDTHS = {
-    0.2: "\u2009", 0.30: "'ijlIJ′", 0.34: " ,.·/:;\\|\u00a0", 0.40: "f-()[]t!r", 0.48: "\"*_`‖", 0.57: "sz?cLFk",
+    0.2: "\u2009\u202f", 0.30: "'ijlIJ′", 0.34: " ,.·/:;\\|\u00a0", 0.40: "f-()[]t!r", 0.48: "\"*_`‖", 0.57: "sz?cLFk",
     0.62: "vxyTYaoePτ", 0.65: "ESbdghnpqu$0123456789",
     0.70: "KAVBRXZC", 0.80: "UHNDGO&Qw", 0.86: "#+<=>^~×→←↑↓⊙≤≠−M⊤∑σφ", 1.0: "%mW@…",
 }  # fmt: skip
@@ -179,7 +179,8 @@ def text_width(words: Words, size: float = SIZE) -> float:
 def _letter_width(letter: str) -> float:
     if unicodedata.combining(letter):
         return 0.0
-    return _WIDTH_OF.get(letter) or (1.05 if unicodedata.east_asian_width(letter) in "WF" else 0.75)
+    plain = unicodedata.normalize("NFD", letter)[0]  # without its accent
+    return _WIDTH_OF.get(plain) or (1.05 if unicodedata.east_asian_width(letter) in "WF" else 0.75)
 
 
 def _leading(n: int) -> float:

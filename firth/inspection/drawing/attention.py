@@ -9,7 +9,9 @@ from firth.figures.diagram import Box, Formula, Label, Point, Tone, Words, exten
 from firth.figures.diagram.shapes import Shapes
 from firth.inspection.drawing.block import SOFTMAX, Layers
 from firth.inspection.drawing.masks import mask_words, span_of
-from firth.inspection.drawing.parts import GAP, arrow, box, headed, line, listed, note, number, of
+from firth.inspection.drawing.parts import arrow, box, gap, headed, in_rows, line, listed, note
+from firth.inspection.drawing.sheet import Sheet, wrapped
+from firth.inspection.drawing.wording import decimal, number, of, say, title_of, translated
 from firth.layers.attention.config import AttentionConfig
 from firth.layers.attention.score import SCORES
 from firth.layers.position import SCHEMES, Bias
@@ -20,7 +22,6 @@ from firth.models.seq2seq_config import RecurrentDecoderConfig
 _APART = 132.0  # between q, k and v
 _GROUPS, _SHARING = 3, 4  # heads that are drawn one by one
 _HEAD = 27.0
-_PAGE = 764.0  # width of a page without its margins
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ChainStep:
     tone: Tone = "blue"
 
 
-def attention_drawing(layers: Layers, title: str) -> list[Shapes]:
+def attention_drawing(layers: Layers, title: str) -> Sheet:
     """Every kind of mixer that the layers have, side by side."""
     mixers, panels = layers.mixers(), []
     for kind, numbers in mixers.items():
@@ -39,34 +40,22 @@ def attention_drawing(layers: Layers, title: str) -> list[Shapes]:
         if len(mixers) > 1:
             around = extent(panel)
             panel.append(
-                Label(around.left, around.top - 18, f"{MIXERS[kind].title()}: {listed(numbers)}", 12.5, "start", bold=True)
+                Label(around.left, around.top - 18, f"{title_of(MIXERS[kind])}: {listed(numbers)}", 12.5, "start", bold=True)
             )
         panels.append(panel)
     if any(MIXERS[kind] in SOFTMAX for kind in mixers):
         panels.append(_heads(layers.config.attention))
     lines: list[Words] = [_widths(layers.config)]
     if layers.cross:
-        lines.append("attention to the source is the same, with keys and values of the encoder's output, and no positions")
-    return headed(_in_a_row(panels), title, lines)
-
-
-def _in_a_row(panels: list[list[Shapes]]) -> list[Shapes]:
-    """Panels beside each other, their lower edges in line; those that are too many for a page stand below."""
-    shapes: list[Shapes] = []
-    right = floor = 0.0
-    for panel in panels:
-        around = extent(panel)
-        if right and right + around.width > _PAGE:
-            right, floor = 0.0, floor + around.height + 56
-        shapes += [shape.moved(right - around.left, floor - around.bottom) for shape in panel]
-        right += around.width + 44
-    return shapes
+        lines.append(say("attention to the source is the same, with keys and values of the encoder's output, and no positions"))
+    return headed(in_rows(panels), title, lines)
 
 
 def _widths(config: TransformerSettings) -> str:
     attention = config.attention
-    groups = f", {of(attention.groups, 'key/value head')}" if attention.groups != attention.heads else ""
-    return f"{of(attention.heads, 'head')}{groups}, width {number(config.width)}"
+    parts = [of(attention.heads, "head")]
+    parts += [of(attention.groups, "key/value head")] if attention.groups != attention.heads else []
+    return ", ".join([*parts, say("width {n}", n=number(config.width))])
 
 
 def _softmax(layers: Layers, kind: str) -> list[Shapes]:
@@ -74,22 +63,22 @@ def _softmax(layers: Layers, kind: str) -> list[Shapes]:
     steps = _before_scores(config, layers.placed)
     wide, each = number(config.width), number(attention.per_head(config.width))
     mask = (
-        f"mask: window of {number(span_of(attention))} tokens"
+        say("mask: window of {n} tokens", n=number(span_of(attention)))
         if MIXERS[kind].local
         else mask_words(config, layers.bidirectional, layers.prefix)
     )
     chain = [ChainStep(_score_lines(attention)), *_on_scores(layers)]
-    chain += [ChainStep((mask,)), ChainStep(("softmax over keys",))]
+    chain += [ChainStep((mask,)), ChainStep((say("softmax over keys"),))]
     widths: tuple[Words, ...] = (f"{wide} → {each}",)
     starts = [((Formula(rf"{one} = x\,W_{one.upper()}")), *widths) for one in ("q", "k", "v")]
-    return _chain(starts, steps, chain, "x, a vector for each token")
+    return _chain(starts, steps, chain, say("x, a vector for each token"))
 
 
 def _score_lines(attention: AttentionConfig) -> tuple[Words, ...]:
     score = SCORES[attention.score]
-    lines: list[Words] = [f"score: {score.title()}", *([Formula(score.latex)] if score.latex else [])]
+    lines: list[Words] = [say("score: {score}", score=title_of(score)), *([Formula(score.latex)] if score.latex else [])]
     if attention.scale is not None:
-        lines.append(f"factor of the scores: {attention.scale:.4g}")
+        lines.append(say("factor of the scores: {n}", n=decimal(attention.scale)))
     return tuple(lines)
 
 
@@ -97,22 +86,22 @@ def _before_scores(config: TransformerSettings, placed: bool) -> list[ChainStep]
     """What is done to q and k."""
     scheme, steps = SCHEMES[config.position.kind], []
     if config.attention.qk_norm:
-        words = "all heads together" if config.attention.qk_norm == "whole" else "each head"
-        steps.append(ChainStep(("norm of q and k", words), "orange"))
+        words = say("all heads together") if config.attention.qk_norm == "whole" else say("each head")
+        steps.append(ChainStep((say("norm of q and k"), words), "orange"))
     if scheme.turns and placed:
-        steps.append(
-            ChainStep((f"{scheme.title()} positions turn q and k", *([Formula(scheme.latex)] if scheme.latex else [])), "orange")
-        )
+        turned = say("{scheme} positions turn q and k", scheme=title_of(scheme))
+        steps.append(ChainStep((turned, *([Formula(scheme.latex)] if scheme.latex else [])), "orange"))
     return steps
 
 
 def _on_scores(layers: Layers) -> list[ChainStep]:
     """What is done to the scores: a bias is added after they are bounded, other positions are part of them."""
     scheme, cap = SCHEMES[layers.config.position.kind], layers.config.attention.cap
-    bounded = [] if cap is None else [ChainStep(("bound of the scores", Formula(rf"{cap:g} \tanh(s / {cap:g})")))]
+    bounded = [] if cap is None else [ChainStep((say("bound of the scores"), Formula(rf"{cap:g} \tanh(s / {cap:g})")))]
     if not (scheme.acts_on_scores and layers.placed):
         return bounded
-    placed = [ChainStep((f"positions: {scheme.title()}", *([Formula(scheme.latex)] if scheme.latex else [])), "orange")]
+    where = say("positions: {scheme}", scheme=title_of(scheme))
+    placed = [ChainStep((where, *([Formula(scheme.latex)] if scheme.latex else [])), "orange")]
     added = bool(bounded) and isinstance(scheme.of(layers.config, layers.bidirectional).relative(), Bias)
     return [*bounded, *placed] if added else [*placed, *bounded]
 
@@ -135,7 +124,7 @@ def _chain(starts: list[tuple[Words, ...]], on_both: list[ChainStep], chain: lis
     wide = k.right - q.left
     first = True
     for step in (*on_both, *chain):
-        one = box(middle, high - GAP, list(step.lines), step.tone, wide)
+        one = box(middle, high - gap(), list(step.lines), step.tone, wide)
         both = first or step in on_both
         last_pair = on_both and step is chain[0]
         pairs = both or last_pair
@@ -144,8 +133,8 @@ def _chain(starts: list[tuple[Words, ...]], on_both: list[ChainStep], chain: lis
         high, first = one.top, False
     total = box(
         (q.left + v.right) / 2,
-        high - GAP - 10,
-        ["weighted sum of the values", Formula(r"o_t = \sum_s \alpha_{ts} v_s")],
+        high - 32,
+        [say("weighted sum of the values"), Formula(r"o_t = \sum_s \alpha_{ts} v_s")],
         "green",
         v.right - q.left,
     )
@@ -157,7 +146,7 @@ def _chain(starts: list[tuple[Words, ...]], on_both: list[ChainStep], chain: lis
         arrow(v.above(), Point(v.x, total.bottom)),
         total,
         arrow(total.above(), Point(total.x, total.top - 22)),
-        note(total.x, total.top - 32, "output of the head"),
+        note(total.x, total.top - 32, say("output of the head")),
     ]
     return shapes
 
@@ -166,26 +155,16 @@ def _closed(layers: Layers, kind: str) -> list[Shapes]:
     """A mixer that is not softmax attention: what it says of itself."""
     mixer = MIXERS[kind]
     lines: list[Words] = [
-        mixer.title(),
+        title_of(mixer),
         *([Formula(mixer.latex)] if mixer.latex else []),
-        *_wrapped(mixer.about),
+        *wrapped(translated(mixer.about), 300),
         of(layers.config.attention.heads, "head"),
     ]
     one = box(0, 0, lines, "blue", 240)
     return [
-        note(0, 40, "x, a vector for each token"), arrow(Point(0, 28), one.below()), one,
-        arrow(one.above(), Point(0, one.top - 24)), note(0, one.top - 34, "output, a vector for each token"),
+        note(0, 40, say("x, a vector for each token")), arrow(Point(0, 28), one.below()), one,
+        arrow(one.above(), Point(0, one.top - 24)), note(0, one.top - 34, say("output, a vector for each token")),
     ]  # fmt: skip
-
-
-def _wrapped(text: str, most: int = 46) -> list[Words]:
-    lines: list[str] = []
-    for word in text.split():
-        if lines and len(lines[-1]) + len(word) < most:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return list(lines)
 
 
 def _shown(count: int, most: int) -> list[int | None]:
@@ -219,28 +198,36 @@ def _heads(attention: AttentionConfig) -> list[Shapes]:
     around = extent(shapes)
     shapes.append(Label(around.left, -42, of(heads, "query head"), 12.5, "start", bold=True))
     shapes.append(Label(around.left, 132, of(groups, "key/value head"), 12.5, "start", bold=True))
-    shared = "each with keys and values of its own" if each == 1 else f"{each} query heads share the keys and values of one"
-    joined = Formula(rf"\text{{{heads} outputs, side by side, times }} W_O")
+    shared = (
+        say("each with keys and values of its own")
+        if each == 1
+        else say("{n} query heads share the keys and values of one", n=number(each))
+    )
+    joined = Formula(rf"\text{{{say('{n} outputs, side by side, times', n=number(heads))} }} W_O")
     shapes += [note(around.left, 152, shared, "start"), note(around.left, -62, joined, "start")]
     return shapes
 
 
-def memory_drawing(config: RecurrentDecoderConfig, title: str) -> list[Shapes]:
+def memory_drawing(config: RecurrentDecoderConfig, title: str) -> Sheet:
     """Attention of a recurrent decoder to the states of its encoder."""
     score = SCORES[config.attention]
     query = "h_t" if config.decoder == "luong" else "h_{t-1}"
     starts: list[tuple[Words, ...]] = [
-        (Formula(f"q = W_q {query}" if score.projects_query else f"q = {query}"), "state of the decoder"),
-        (Formula("k_s = W_k m_s" if score.projects_key else "k_s = m_s"), "of the encoder"),
-        (Formula("v_s = m_s"), "of the encoder"),
+        (Formula(f"q = W_q {query}" if score.projects_query else f"q = {query}"), say("state of the decoder")),
+        (Formula("k_s = W_k m_s" if score.projects_key else "k_s = m_s"), say("of the encoder")),
+        (Formula("v_s = m_s"), say("of the encoder")),
     ]
     chain = [
         ChainStep(_score_lines(AttentionConfig(heads=1, score=config.attention))),
-        ChainStep(("mask: the source's tokens",)),
-        ChainStep(("softmax over the source",)),
+        ChainStep((say("mask: the source's tokens"),)),
+        ChainStep((say("softmax over the source"),)),
     ]
-    when = "after each step, with the new state" if config.decoder == "luong" else "before each step, with the previous state"
-    return headed(_memory(starts, chain), title, [f"the decoder attends {when}"])
+    when = (
+        say("the decoder attends after each step, with the new state")
+        if config.decoder == "luong"
+        else say("the decoder attends before each step, with the previous state")
+    )
+    return headed(_memory(starts, chain), title, [when])
 
 
 def _memory(starts: list[tuple[Words, ...]], chain: list[ChainStep]) -> list[Shapes]:
@@ -250,16 +237,20 @@ def _memory(starts: list[tuple[Words, ...]], chain: list[ChainStep]) -> list[Sha
     shapes: list[Shapes] = [q, k, v]
     middle, high = (q.x + k.x) / 2, q.top
     for n, step in enumerate(chain):
-        one = box(middle, high - GAP, list(step.lines), step.tone, k.right - q.left)
+        one = box(middle, high - gap(), list(step.lines), step.tone, k.right - q.left)
         shapes += [arrow(Point(x, high), Point(x, one.bottom)) for x in ((q.x, k.x) if n == 0 else (middle,))]
         shapes.append(one)
         high = one.top
     total = box(
-        k.x, high - GAP - 10, ["weighted sum of the values", Formula(r"c_t = \sum_s \alpha_{ts} m_s")], "green", v.right - q.left
+        k.x,
+        high - 32,
+        [say("weighted sum of the values"), Formula(r"c_t = \sum_s \alpha_{ts} m_s")],
+        "green",
+        v.right - q.left,
     )
     shapes += [
         arrow(Point(middle, high), Point(middle, total.bottom)),
         note(middle + 14, high - 16, Formula(r"\alpha_t"), size=12.5),
     ]
     shapes += [arrow(v.above(), Point(v.x, total.bottom)), total, arrow(total.above(), Point(total.x, total.top - 22))]
-    return [*shapes, note(total.x, total.top - 32, "to the decoder")]
+    return [*shapes, note(total.x, total.top - 32, say("to the decoder"))]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from firth.figures.diagram import Box, Formula, Point, Tone, Words, box_height, box_width
 from firth.figures.diagram.shapes import Shapes
 from firth.inspection.drawing.parts import arrow, circle, headed, line, note
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import say, title_of, translated
 from firth.layers.recurrent import Cell, Reset
 from firth.layers.recurrent.gru import GRU
 from firth.layers.recurrent.lstm import LSTM
@@ -17,7 +19,7 @@ from firth.layers.recurrent.rnn import RNN
 _GATES, _BUS = 130.0, 208.0  # heights of the row of gates, and of the line with their inputs
 
 
-def cell_drawing(cell: type[Cell], reset: Reset, title: str, lines: Sequence[Words]) -> list[Shapes]:
+def cell_drawing(cell: type[Cell], reset: Reset, title: str, lines: Sequence[Words]) -> Sheet:
     """One step of the cell: the state enters on the left and leaves on the right, the input comes from below."""
     wired = _WIRED.get(cell)
     shapes = wired(cell, reset) if wired is not None else _closed(cell)
@@ -27,7 +29,7 @@ def cell_drawing(cell: type[Cell], reset: Reset, title: str, lines: Sequence[Wor
 
 def _legend(cell: type[Cell]) -> list[Words]:
     quantities = [cell.quantity(name) for name in cell.gates if name not in cell.state]
-    return [f"{one.letter}: {one.title}" for one in quantities if one.title != one.letter]
+    return [f"{one.letter}: {translated(one.title)}" for one in quantities if one.title != one.letter]
 
 
 def _gate(x: float, *lines: Words, tone: Tone = "vermilion") -> Box:
@@ -129,14 +131,17 @@ def _stream(keep: Box, add: Box, end: float) -> list[Shapes]:
 def _closed(cell: type[Cell]) -> list[Shapes]:
     """Only what every cell says of itself: its state, its gates, its equation."""
     gates = ", ".join(cell.quantity(name).letter for name in cell.gates)
-    lines: list[Words] = [cell.title(), *([cell.about] if cell.about else []), f"gates: {gates}"]
+    lines: list[Words] = [title_of(cell), *([translated(cell.about)] if cell.about else []), say("gates: {gates}", gates=gates)]
     wide = max(260.0, box_width(lines))
     one = Box(40, 0, wide, max(110.0, box_height(lines)), tuple(lines), "vermilion")
     shapes: list[Shapes] = [one, arrow(Point(one.x, one.bottom + 40), one.below()), _state(one.x, one.bottom + 54, "x_t")]
     for n, name in enumerate(cell.state):
         y, letter = one.top + one.height * (n + 1) / (len(cell.state) + 1), cell.quantity(name).letter
         shapes += [arrow(Point(-10, y), one.before(y)), arrow(one.behind(y), Point(one.right + 50, y))]
-        shapes += [note(-18, y, f"{letter} before", "end", 12.5), note(one.right + 58, y, f"{letter} after", "start", 12.5)]
+        shapes += [
+            note(-18, y, say("{letter} before", letter=letter), "end", 12.5),
+            note(one.right + 58, y, say("{letter} after", letter=letter), "start", 12.5),
+        ]
     return shapes
 
 

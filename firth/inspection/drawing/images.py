@@ -8,12 +8,14 @@ from firth.figures.diagram import Point, Words
 from firth.figures.diagram.shapes import Shapes
 from firth.inspection.drawing import seq2seq, transformer
 from firth.inspection.drawing.block import Layers
-from firth.inspection.drawing.parts import Ends, arrow, box, headed, note, number, of
+from firth.inspection.drawing.parts import Ends, arrow, box, headed, note
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import number, of, say, title_of
 from firth.layers.recurrent import CELLS
 from firth.models.caption_config import RecurrentCaptionConfig, TransformerCaptionConfig
 
 
-def caption_drawing(config: RecurrentCaptionConfig | TransformerCaptionConfig, title: str, ends: Ends) -> list[Shapes]:
+def caption_drawing(config: RecurrentCaptionConfig | TransformerCaptionConfig, title: str, ends: Ends) -> Sheet:
     if isinstance(config, TransformerCaptionConfig):
         encoder = Layers(config, config.layers_over_cells, bidirectional=True, placed=False)
         cells = _patches(config) if config.encoder == "patch" else _convolutions(config.channels, config.width)
@@ -21,31 +23,32 @@ def caption_drawing(config: RecurrentCaptionConfig | TransformerCaptionConfig, t
     source = _convolutions(config.channels, config.channels[-1])
     middle = source[-1]
     shapes = seq2seq.attending(config, source, [Point(x, middle.rect.top) for x in (-70.0, 0.0, 70.0)], ends)
-    cell = CELLS[config.kind].title()
+    cell = title_of(CELLS[config.kind])
     lines: list[Words] = [
-        f"decoder: {cell}, {of(config.depth, 'layer')}, width {number(config.width)}; m: the cells of the image"
+        say("decoder: {cell}, {layers}, width {n}", cell=cell, layers=of(config.depth, "layer"), n=number(config.width))
+        + say("; m: the cells of the image")
     ]
     return headed(shapes, title, lines)
 
 
 def _patches(config: TransformerCaptionConfig) -> list[Shapes]:
     lines: list[Words] = [
-        f"patches of {config.patch} × {config.patch} pixels",
-        f"linear → {number(config.width)}",
-        "+ row and column",
+        say("patches of {n} × {n} pixels", n=config.patch),
+        say("linear → {n}", n=number(config.width)),
+        say("+ row and column"),
     ]
     return _image(lines)
 
 
 def _convolutions(channels: tuple[int, ...], width: int) -> list[Shapes]:
     lines: list[Words] = [
-        of(len(channels), "convolution") + " of 3 × 3",
-        f"channels: {', '.join(map(number, channels))}",
-        "+ row and column",
+        say("{convolutions} of 3 × 3", convolutions=of(len(channels), "convolution")),
+        say("channels: {numbers}", numbers=", ".join(map(number, channels))),
+        say("+ row and column"),
     ]
-    return _image(lines + ([f"linear → {number(width)}"] if channels[-1] != width else []))
+    return _image(lines + ([say("linear → {n}", n=number(width))] if channels[-1] != width else []))
 
 
 def _image(lines: list[Words]) -> list[Shapes]:
     one = box(0, -30, lines, "sky", 220)
-    return [note(0, -8, "image", size=13), arrow(Point(0, -16), one.below()), replace(one)]
+    return [note(0, -8, say("image"), size=13), arrow(Point(0, -16), one.below()), replace(one)]

@@ -8,7 +8,9 @@ import torch
 
 from firth.figures.diagram import Box, Label, Words
 from firth.figures.diagram.shapes import Shapes
-from firth.inspection.drawing.parts import headed, note, number
+from firth.inspection.drawing.parts import headed, note
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import number, say
 from firth.layers.attention import mask
 from firth.layers.attention.config import BASED_SPAN, AttentionConfig
 from firth.models.config import TransformerSettings
@@ -33,22 +35,22 @@ def mask_words(config: TransformerSettings, bidirectional: bool, prefix: bool = 
     """The mask of layers that see a whole text, in a few words."""
     kind = getattr(config.attention, "mask", None)
     if prefix:
-        return "prefix mask: source both ways, then causal"
+        return say("prefix mask: source both ways, then causal")
     if bidirectional:
-        return "no mask: looks in both directions"
-    return "strictly causal mask" if kind == "strictly_causal" else "causal mask"
+        return say("no mask: looks in both directions")
+    return say("strictly causal mask") if kind == "strictly_causal" else say("causal mask")
 
 
 def whole_mask(config: TransformerSettings, bidirectional: bool, prefix: bool) -> MaskDrawing:
     """The mask of a layer without a window."""
     if prefix:
-        about = f"a source of {_PREFIX} tokens, and its target"
-        return MaskDrawing("prefix", "k ≤ q, or k in the source", mask.prefix([_PREFIX]), about)
+        about = say("a source of {n} tokens, and its target", n=_PREFIX)
+        return MaskDrawing(say("prefix"), say("k ≤ q, or k in the source"), mask.prefix([_PREFIX]), about)
     if bidirectional:
-        return MaskDrawing("bidirectional", "every token sees every token", mask.FULL)
+        return MaskDrawing(say("bidirectional"), say("every token sees every token"), mask.FULL)
     if getattr(config.attention, "mask", None) == "strictly_causal":
-        return MaskDrawing("strictly causal", "k < q", mask.STRICTLY_CAUSAL)
-    return MaskDrawing("causal", "k ≤ q", mask.CAUSAL)
+        return MaskDrawing(say("strictly causal"), "k < q", mask.STRICTLY_CAUSAL)
+    return MaskDrawing(say("causal"), "k ≤ q", mask.CAUSAL)
 
 
 def span_of(attention: AttentionConfig) -> int:
@@ -60,18 +62,19 @@ def window_mask(attention: AttentionConfig, bidirectional: bool) -> MaskDrawing:
     """That of a layer with a window, which is drawn shorter where it would not fit."""
     span = span_of(attention)
     shown = span if span < POSITIONS else _SHORT
-    about = "" if shown == span else f"drawn with a window of {shown} instead of {number(span)}"
+    about = "" if shown == span else say("drawn with a window of {shown} instead of {n}", shown=shown, n=number(span))
+    title = say("window of {n}", n=number(span))
     if bidirectional:
-        return MaskDrawing(f"window of {number(span)}", "|q − k| ≤ (span − 1)/2", mask.around(shown), about)
-    return MaskDrawing(f"window of {number(span)}", "q − span < k ≤ q", mask.window(shown), about)
+        return MaskDrawing(title, "|q − k| ≤ (span − 1)/2", mask.around(shown), about)
+    return MaskDrawing(title, "q − span < k ≤ q", mask.window(shown), about)
 
 
-def mask_drawing(masks: list[tuple[str, MaskDrawing]], title: str) -> list[Shapes]:
+def mask_drawing(masks: list[tuple[str, MaskDrawing]], title: str) -> Sheet:
     """Grids side by side, each under the name of the layers that have it."""
     shapes: list[Shapes] = []
     for n, (where, one) in enumerate(masks):
         shapes += [shape.moved(n * (POSITIONS * _CELL + 90), 0) for shape in _grid(where, one)]
-    legend: list[Words] = ["rows: queries q; columns: keys k; filled: the query may attend to the key"]
+    legend: list[Words] = [say("rows: queries q; columns: keys k; filled: the query may attend to the key")]
     return headed(shapes, title, legend)
 
 

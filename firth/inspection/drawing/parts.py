@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from firth.figures.diagram import Arrow, Box, Label, Point, Tone, Words, box_height, box_width, extent
-from firth.figures.diagram.shapes import Shapes, text_width
+from firth.figures.diagram.shapes import SMALL, Shapes, text_width
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import of, on_slide, say
 
-GAP = 22.0  # between boxes above each other
 PLUS = 22.0  # diameter of a circle
-_TITLE, _SUBTITLE = 15.0, 12.0
+_PAGE, _SLIDE = 764.0, 1100.0  # width of what fits a page without its margins, and of a row on a slide
+_FOLDED = 280.0  # the longest line of a box on a slide that is made of several
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,16 @@ class Ends:
     embedding: str = "embedding"
     predicts: str = "next token"
     readout: str = ""  # what reads the vectors of all tokens; if empty, an output layer predicts tokens
+
+
+def gap() -> float:
+    """Between boxes above each other: a slide is not high."""
+    return 11.0 if on_slide() else 22.0
+
+
+def room() -> float:
+    """The width that drawings may have."""
+    return _SLIDE if on_slide() else _PAGE
 
 
 def box(x: float, bottom: float, lines: Sequence[Words], tone: Tone = "plain", width: float = 0.0) -> Box:
@@ -52,31 +64,50 @@ def beside(right: float, y: float, lines: Sequence[Words]) -> list[Shapes]:
     return [replace(note(right, first + 16 * n, words, "end"), muted=n > 0) for n, words in enumerate(lines)]
 
 
-def headed(shapes: Sequence[Shapes], title: str, lines: Sequence[Words] = (), below: Sequence[Words] = ()) -> list[Shapes]:
+def headed(shapes: Sequence[Shapes], title: str, lines: Sequence[Words] = (), below: Sequence[Words] = ()) -> Sheet:
     """Shapes under a title with further lines, and above others."""
-    around = extent(shapes)
-    wide = max([text_width(title, _TITLE) * 1.08, *(text_width(words, _SUBTITLE) for words in (*lines, *below))])
-    left = min(around.left, around.x - wide / 2)
-    top = around.top - 24 - 20 * len(lines)
-    heading: list[Shapes] = [Label(left, top, title, _TITLE, "start", bold=True)]
-    heading += [Label(left, top + 22 + 19 * n, words, _SUBTITLE, "start", muted=True) for n, words in enumerate(lines)]
-    feet = [Label(left, around.bottom + 26 + 22 * n, words, 12.5, "start") for n, words in enumerate(below)]
-    return [*heading, *shapes, *feet]
+    return Sheet(tuple(shapes), title, tuple(lines), tuple(below))
 
 
-def number(value: int) -> str:
-    return f"{value:,}"
+def in_rows(panels: Sequence[list[Shapes]], apart: float = 44.0) -> list[Shapes]:
+    """Panels beside each other, their lower edges in line; those that are too many for a page stand below."""
+    shapes: list[Shapes] = []
+    right = floor = 0.0
+    row: list[list[Shapes]] = []
+    for panel in [*panels, None]:
+        wide = 0.0 if panel is None else extent(panel).width
+        if panel is None or (row and right + wide > room()):
+            floor += max(extent(one).height for one in row)
+            left = 0.0
+            for one in row:
+                around = extent(one)
+                shapes += [shape.moved(left - around.left, floor - around.bottom) for shape in one]
+                left += around.width + apart
+            floor, right, row = floor + 56, 0.0, []
+        if panel is not None:
+            row.append(panel)
+            right += wide + apart
+    return shapes
 
 
-def of(count: int, thing: str, things: str = "") -> str:
-    """1 layer, 2 layers."""
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+def folded(lines: list[Words]) -> list[Words]:
+    """The lines of a box; on a slide, whose height is short, those after the first stand side by side where they fit."""
+    if not on_slide():
+        return lines
+    found: list[Words] = []
+    for words in lines:
+        last = found[-1] if len(found) > 1 else None
+        joined = f"{last}; {words}"
+        if isinstance(last, str) and isinstance(words, str) and text_width(joined, SMALL) <= _FOLDED:
+            found[-1] = joined
+        else:
+            found.append(words)
+    return found
 
 
 def listed(numbers: Sequence[int]) -> str:
     """The numbers of layers from 1, or how many there are."""
-    return (
-        f"layer{'s' * (len(numbers) > 1)} {', '.join(str(n + 1) for n in numbers)}"
-        if len(numbers) < 5
-        else of(len(numbers), "layer")
-    )
+    if len(numbers) >= 5:
+        return of(len(numbers), "layer")
+    told = ", ".join(str(n + 1) for n in numbers)
+    return say("layer {n}", n=told) if len(numbers) == 1 else say("layers {n}", n=told)

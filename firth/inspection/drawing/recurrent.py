@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from firth.figures.diagram import Box, Formula, Point, Words
 from firth.figures.diagram.shapes import Shapes, text_width
-from firth.inspection.drawing.parts import Ends, arrow, beside, box, headed, line, note, number, of
+from firth.inspection.drawing.parts import Ends, arrow, beside, box, headed, line, note
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import number, of, say, title_of, translated
 from firth.layers.recurrent import CELLS
 from firth.layers.recurrent.cell import Cell
 from firth.models.config import RecurrentConfig
@@ -64,7 +66,7 @@ def one_way(
                 shapes += [line(start, Point(x, bottom + 6)), note(x, bottom - 6, "⋮", size=16)]
                 points[n] = Point(x, bottom - 20)
             continue
-        cells = [box(x, bottom, [cell.title()], "vermilion", 76) for x in xs]
+        cells = [box(x, bottom, [title_of(cell)], "vermilion", 76) for x in xs]
         shapes += [arrow(start, one.below()) for start, one in zip(points, cells, strict=True)]
         shapes += [*cells, *_chain(cells, cell, before, behind)]
         points = [one.above() for one in cells]
@@ -125,16 +127,19 @@ def both_ways(xs: Sequence[float], starts: Sequence[Point], cell: type[Cell], de
     return Rows(shapes, points, [])
 
 
-def language_drawing(config: RecurrentConfig, title: str, ends: Ends) -> list[Shapes]:
+def language_drawing(config: RecurrentConfig, title: str, ends: Ends) -> Sheet:
     """A recurrent language model."""
     cell, xs = CELLS[config.kind], [0.0, 140.0, 280.0]
     symbol = "x" if ends.token == "token" else "p"
-    shapes, points = inputs(xs, [Formula(f"{symbol}_{n}") for n in (1, 2, 3)], ends.embedding)
+    shapes, points = inputs(xs, [Formula(f"{symbol}_{n}") for n in (1, 2, 3)], translated(ends.embedding))
     left = -118.0
     shapes += beside(
         left,
         points[0].y + 14,
-        [ends.embedding if ends.embedding != "embedding" else "embedding E", of(config.embedding_width, "number")],
+        [
+            translated(ends.embedding) if ends.embedding != "embedding" else say("embedding E"),
+            of(config.embedding_width, "number"),
+        ],
     )
     rows = one_way(xs, points, cell, config.depth, before=state_words(cell, "0"))
     shapes += rows.shapes
@@ -144,20 +149,23 @@ def language_drawing(config: RecurrentConfig, title: str, ends: Ends) -> list[Sh
             shapes += beside(
                 left,
                 y - 14,
-                [f"layer {layer}" if config.depth > 1 else "hidden layer", f"{cell.title()}, width {number(config.width)}"],
+                [say("layer {n}", n=layer) if config.depth > 1 else say("hidden layer"), _cell_words(cell, config.width)],
             )
         y = y - 34 + 4.0 - 28 if layer is not None else y - 48
     shapes += _readout(rows.ends, ends, 360) if ends.readout else _outputs(xs, rows.ends, config, left, ends)
-    lines: list[Words] = [
-        f"{cell.title()} language model, unrolled over time: {of(config.depth, 'layer')}, width {number(config.width)}"
-    ]
-    return headed(shapes, title, lines)
+    words = say("{cell} language model, unrolled over time: {layers}, width {n}", cell=title_of(cell),
+                layers=of(config.depth, "layer"), n=number(config.width))  # fmt: skip
+    return headed(shapes, title, [words])
+
+
+def _cell_words(cell: type[Cell], width: int) -> str:
+    return say("{cell}, width {n}", cell=title_of(cell), n=number(width))
 
 
 def _outputs(xs: Sequence[float], points: Sequence[Point], config: RecurrentConfig, left: float, ends: Ends) -> list[Shapes]:
     shapes: list[Shapes] = []
     for n, (x, start) in enumerate(zip(xs, points, strict=True)):
-        one = box(x, start.y - 30, ["output"], "pink", 90)
+        one = box(x, start.y - 30, [say("output")], "pink", 90)
         predicted = Formula(rf"p(x_{n + 2} | x_{{\leq {n + 1}}})") if ends.token == "token" else Formula(rf"\hat y_{n + 1}")
         shapes += [
             arrow(start, one.below()),
@@ -167,49 +175,55 @@ def _outputs(xs: Sequence[float], points: Sequence[Point], config: RecurrentConf
         ]
     narrow = config.tied and config.embedding_width != config.width
     tied: list[Words] = (
-        [f"linear {number(config.width)} → {number(config.embedding_width)}, then Eᵀ (tied)"]
+        [say("linear {n} → {m}, then Eᵀ (tied)", n=number(config.width), m=number(config.embedding_width))]
         if narrow
-        else ["softmax of Eᵀ h (tied)" if config.tied else "softmax of W h + b"]
+        else [say("softmax of Eᵀ h (tied)") if config.tied else say("softmax of W h + b")]
     )
-    words = beside(left, points[0].y - 46, ["output layer", *(tied if ends.token == "token" else ["linear"])])
+    words = beside(left, points[0].y - 46, [say("output layer"), *(tied if ends.token == "token" else [say("linear")])])
     return shapes + words
 
 
 def _readout(points: Sequence[Point], ends: Ends, width: float) -> list[Shapes]:
     """What a task makes of the vectors of all tokens."""
     x = points[len(points) // 2].x
-    readout = box(x, points[0].y - 30, ["readout", f"of {ends.readout}"], "pink", width)
+    readout = box(x, points[0].y - 30, [say("readout"), say("of {task}", task=translated(ends.readout))], "pink", width)
     arrows = [arrow(end, Point(end.x, readout.bottom)) for end in points]
     return [
         *arrows,
         readout,
         arrow(readout.above(), Point(x, readout.top - 20)),
-        note(x, readout.top - 32, "prediction", size=13),
+        note(x, readout.top - 32, say("prediction"), size=13),
     ]
 
 
-def encoder_drawing(config: RecurrentEncoderConfig, title: str, ends: Ends) -> list[Shapes]:
+def encoder_drawing(config: RecurrentEncoderConfig, title: str, ends: Ends) -> Sheet:
     """A recurrent encoder with the readout of its task."""
     cell, xs = CELLS[config.kind], [0.0, 160.0, 320.0]
-    shapes, points = inputs(xs, [Formula(f"x_{n}") for n in (1, 2, 3)], "embedding")
+    shapes, points = inputs(xs, [Formula(f"x_{n}") for n in (1, 2, 3)], say("embedding"))
     run = both_ways if config.bidirectional else one_way
     rows = run(xs, points, cell, config.depth)
     shapes += rows.shapes
     shapes += _readout(rows.ends, ends, 400)
-    width = f"width {number(config.width)}" + (" in each direction" if config.bidirectional else "")
-    spelling = f", and of {number(config.characters)} for the word's spelling" if config.characters else ""
+    told = {"cell": title_of(cell), "layers": of(config.depth, "layer"), "n": number(config.width)}
     lines: list[Words] = [
-        f"{'bidirectional ' if config.bidirectional else ''}{cell.title()}: {of(config.depth, 'layer')}, {width}"
+        say("bidirectional {cell}: {layers}, width {n} in each direction", **told)
+        if config.bidirectional
+        else say("{cell}: {layers}, width {n}", **told)
     ]
-    lines.append(f"embeddings of {number(config.embedding_width)} numbers{spelling}")
+    wide, spelled = number(config.embedding_width), config.characters
+    lines.append(
+        say("embeddings of {n} numbers, and of {m} for the word's spelling", n=wide, m=number(spelled))
+        if spelled
+        else say("embeddings of {n} numbers", n=wide)
+    )
     return headed(shapes, title, lines)
 
 
-def average_drawing(config: AverageConfig, title: str, ends: Ends) -> list[Shapes]:
+def average_drawing(config: AverageConfig, title: str, ends: Ends) -> Sheet:
     """The mean of word vectors."""
     xs = [0.0, 120.0, 240.0]
-    shapes, points = inputs(xs, [Formula(f"x_{n}") for n in (1, 2, 3)], "vector")
-    mean = box(120, points[0].y - 36, ["mean of the word vectors", of(config.width, "number")], "blue", 300)
+    shapes, points = inputs(xs, [Formula(f"x_{n}") for n in (1, 2, 3)], say("vector"))
+    mean = box(120, points[0].y - 36, [say("mean of the word vectors"), of(config.width, "number")], "blue", 300)
     shapes += [arrow(point, Point(point.x, mean.bottom)) for point in points]
     shapes += [mean, *_readout([mean.above()], ends, 300)]
-    return headed(shapes, title, [f"word vectors of {number(config.width)} numbers, in any order"])
+    return headed(shapes, title, [say("word vectors of {n} numbers, in any order", n=number(config.width))])

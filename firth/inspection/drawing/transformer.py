@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from firth.figures.diagram import Box, Formula, Point, Words, extent
 from firth.figures.diagram.shapes import Shapes
 from firth.inspection.drawing.block import SIDE, Layers, block_column, framed, norm_lines
-from firth.inspection.drawing.parts import GAP, Ends, arrow, box, circle, headed, line, note, number, of
+from firth.inspection.drawing.parts import Ends, arrow, box, circle, gap, headed, line, note
+from firth.inspection.drawing.sheet import Sheet
+from firth.inspection.drawing.wording import decimal, number, of, say, title_of, translated
 from firth.layers.position import SCHEMES
 from firth.models.config import TransformerSettings
 
@@ -30,7 +32,7 @@ def tower(x: float, layers: Layers, reads: str, embedding: list[Words], side: in
     shapes: list[Shapes] = [note(x, -8, reads, size=13), arrow(Point(x, -16), table.below()), table]
     at = _positions(shapes, table.above(), layers, side)
     for lines in _after_positions(config):
-        one = box(x, at.y - GAP + 4, lines, "orange" if len(lines) == 1 else "sky", 120)
+        one = box(x, at.y - gap() + 4, lines, "orange" if len(lines) == 1 else "sky", 120)
         shapes += [arrow(at, one.below()), one]
         at = one.above()
     column = block_column(x, at.y - 26, layers, side)
@@ -38,7 +40,7 @@ def tower(x: float, layers: Layers, reads: str, embedding: list[Words], side: in
     shapes += [*inside, line(at, column.start)]
     at = frame.above(x)
     if config.norm.placement != "post":
-        norm = box(x, frame.top - GAP + 4, norm_lines(config), "orange", 120)
+        norm = box(x, frame.top - gap() + 4, norm_lines(config), "orange", 120)
         shapes += [arrow(at, norm.below()), norm]
         at = norm.above()
     return Tower(shapes, at, column.cross)
@@ -49,8 +51,8 @@ def _positions(shapes: list[Shapes], at: Point, layers: Layers, side: int) -> Po
     scheme = SCHEMES[layers.config.position.kind]
     if not (scheme.acts_on_embedding() and layers.placed):
         return at
-    plus = circle(at.x, at.y - GAP - 6, "+")
-    lines: list[Words] = [f"{scheme.title()} positions", *([Formula(scheme.latex)] if scheme.latex else [])]
+    plus = circle(at.x, at.y - 28, "+")
+    lines: list[Words] = [say("{scheme} positions", scheme=title_of(scheme)), *([Formula(scheme.latex)] if scheme.latex else [])]
     label = box(0, 0, lines, "orange")
     place = at.x + side * (SIDE + 34 + label.width / 2)
     label = label.moved(place - label.x, plus.y - label.y)
@@ -62,7 +64,7 @@ def _positions(shapes: list[Shapes], at: Point, layers: Layers, side: int) -> Po
 def _after_positions(config: TransformerSettings) -> list[list[Words]]:
     inputs = config.embedding_width
     lines = [norm_lines(config)] if config.embedding.norm else []
-    return lines + ([["linear", f"{number(inputs)} → {number(config.width)}"]] if inputs != config.width else [])
+    return lines + ([[say("linear"), f"{number(inputs)} → {number(config.width)}"]] if inputs != config.width else [])
 
 
 def embedding_lines(config: TransformerSettings, name: str) -> list[Words]:
@@ -70,18 +72,18 @@ def embedding_lines(config: TransformerSettings, name: str) -> list[Words]:
     scaled = scheme.scales_embedding if config.embedding.scale is None else config.embedding.scale
     lines: list[Words] = [
         name,
-        f"{number(config.embedding_width)} numbers" + (f", times √{number(config.embedding_width)}" if scaled else ""),
+        of(config.embedding_width, "number") + (say(", times √{n}", n=number(config.embedding_width)) if scaled else ""),
     ]
     if segments := getattr(config, "segments", 0):
         lines.append(f"+ {of(segments, 'segment embedding')}")
     if characters := getattr(config, "characters", 0):
-        lines.append(f"and the word's spelling ({number(characters)})")
+        lines.append(say("and the word's spelling ({n})", n=number(characters)))
     return lines
 
 
 def _top(x: float, at: Point, lines: list[Words], predicts: str) -> list[Shapes]:
     """The output layer above a tower, and what it predicts."""
-    last = box(x, at.y - GAP, lines, "pink", 150)
+    last = box(x, at.y - gap(), lines, "pink", 150)
     return [
         arrow(at, last.below()),
         last,
@@ -91,39 +93,40 @@ def _top(x: float, at: Point, lines: list[Words], predicts: str) -> list[Shapes]
 
 
 def output_lines(config: TransformerSettings) -> list[Words]:
-    lines: list[Words] = ["output layer and softmax", "the embedding's weights (tied)" if config.tied else "weights of its own"]
+    lines: list[Words] = [
+        say("output layer and softmax"),
+        say("the embedding's weights (tied)") if config.tied else say("weights of its own"),
+    ]
     if getattr(config, "output_scale", False):
-        lines.append(f"input divided by √{number(config.width)}")
+        lines.append(say("input divided by √{n}", n=number(config.width)))
     if (cap := getattr(config, "logit_cap", None)) is not None:
-        lines.append(f"logits bounded by {cap:g}")
+        lines.append(say("logits bounded by {n}", n=decimal(cap)))
     return lines
 
 
-def one_tower(layers: Layers, title: str, ends: Ends) -> list[Shapes]:
+def one_tower(layers: Layers, title: str, ends: Ends) -> Sheet:
     """A decoder or an encoder by itself, with its output layer or the readout of its task."""
-    reads = "source and target" if layers.prefix else f"{ends.token}s"
-    own = tower(0, layers, reads, embedding_lines(layers.config, ends.embedding))
-    lines: list[Words] = output_lines(layers.config) if ends.token == "token" else ["output layer"]
+    reads = say("source and target") if layers.prefix else translated(f"{ends.token}s")
+    own = tower(0, layers, reads, embedding_lines(layers.config, translated(ends.embedding)))
+    lines: list[Words] = output_lines(layers.config) if ends.token == "token" else [say("output layer")]
     top = (
-        _top(0, own.end, ["readout", f"of {ends.readout}"], "prediction")
+        _top(0, own.end, [say("readout"), say("of {task}", task=translated(ends.readout))], say("prediction"))
         if ends.readout
-        else _top(0, own.end, lines, ends.predicts)
+        else _top(0, own.end, lines, translated(ends.predicts))
     )
     return headed(own.shapes + top, title, summary(layers))
 
 
-def pair_drawing(
-    encoder: Layers, decoder: Layers, source: list[Shapes] | None, title: str, ends: Ends, shared: bool
-) -> list[Shapes]:
+def pair_drawing(encoder: Layers, decoder: Layers, source: list[Shapes] | None, title: str, ends: Ends, shared: bool) -> Sheet:
     """An encoder and a decoder side by side. `source`: what stands in place of the encoder's tokens, for images."""
-    name = "embedding, shared" if shared else "embedding"
+    name = say("embedding, shared") if shared else say("embedding")
     left = (
         _cells(source, encoder)
         if source is not None
-        else tower(0, encoder, "source tokens", embedding_lines(encoder.config, name))
+        else tower(0, encoder, say("source tokens"), embedding_lines(encoder.config, name))
     )
-    right = tower(0, decoder, "target tokens so far", embedding_lines(decoder.config, name), side=1)
-    right_shapes = right.shapes + _top(0, right.end, output_lines(decoder.config), ends.predicts)
+    right = tower(0, decoder, say("target tokens so far"), embedding_lines(decoder.config, name), side=1)
+    right_shapes = right.shapes + _top(0, right.end, output_lines(decoder.config), translated(ends.predicts))
     apart = extent(left.shapes).right - extent(right_shapes).left + 46
     moved = [shape.moved(apart, 0) for shape in right_shapes]
     assert right.cross is not None
@@ -131,9 +134,14 @@ def pair_drawing(
     between = extent(moved).left - 20
     above = left.end.y - 22
     memory = arrow(left.end, Point(left.end.x, above), Point(between, above), Point(between, cross.y), cross.before())
-    words = note(left.end.x + 10, above - 12, "keys and values", "start")
+    words = note(left.end.x + 10, above - 12, say("keys and values"), "start")
     lines: list[Words] = [
-        f"encoder: {encoder.depth} layers; decoder: {decoder.depth} layers; width {number(decoder.config.width)}"
+        say(
+            "encoder: {layers}; decoder: {others}; width {n}",
+            layers=of(encoder.depth, "layer"),
+            others=of(decoder.depth, "layer"),
+            n=number(decoder.config.width),
+        )
     ]
     return headed([*left.shapes, *moved, memory, words], title, lines)
 
@@ -148,14 +156,14 @@ def _cells(source: list[Shapes], encoder: Layers) -> Tower:
     shapes = [*source, line(Point(0, top), column.start), *inside]
     if encoder.config.norm.placement == "post":
         return Tower(shapes, frame.above(0), None)
-    norm = box(0, frame.top - GAP + 4, norm_lines(encoder.config), "orange", 120)
+    norm = box(0, frame.top - gap() + 4, norm_lines(encoder.config), "orange", 120)
     return Tower([*shapes, arrow(frame.above(0), norm.below()), norm], norm.above(), None)
 
 
 def summary(layers: Layers) -> list[Words]:
     config = layers.config
-    context = "" if config.context is None else f", context of {number(config.context)} tokens"
-    lines: list[Words] = [f"{of(layers.depth, 'layer')}, width {number(config.width)}{context}"]
+    context = "" if config.context is None else say(", context of {n} tokens", n=number(config.context))
+    lines: list[Words] = [of(layers.depth, "layer") + say(", width {n}", n=number(config.width)) + context]
     if layers.groups is not None and layers.groups < layers.depth:
-        lines.append(f"the layers share {of(layers.groups, 'set')} of weights")
-    return lines if SCHEMES[config.position.kind].acts() else [*lines, "no positions"]
+        lines.append(say("the layers share {sets} of weights", sets=of(layers.groups, "set")))
+    return lines if SCHEMES[config.position.kind].acts() else [*lines, say("no positions")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, DataError
 from firth.experiments.describe import describe_recipe
+from firth.experiments.draw import subject_of
 from firth.figures.counting import parameters, short
 from firth.figures.training import training_curves
 from firth.ideas import Ideas
@@ -21,6 +22,7 @@ from firth.layers.recurrent import CELLS
 from firth.layers.token_mixer import MIXERS, TokenMixer
 from firth.models import TransformerConfig
 from firth.progress import Progress
+from firth.serving.lab.drawings import WHOLE, drawing_facts
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import LONGEST, ViewRequest
 from firth.serving.lab.result import ViewResult
@@ -83,6 +85,18 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     }
     headings = {"parameters": "Where the parameters are"}
     return ViewResult({"parameters": parameters(description.of.parts)}, python, facts, totals(description), headings)
+
+
+def draw(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """A drawing of the model of these settings."""
+    recipe, table = _recipe(request, library), _table(request, library)
+    facts = drawing_facts(subject_of(recipe, WHOLE), request.text("drawing", WHOLE))
+    drawn = {"data": {"text": "any"}, "model": table["model"], "training": {"context": table["training"]["context"]}}
+    python = (
+        "import firth\nfrom firth.api import compose\n\n"
+        f"recipe = compose({drawn!r})\ndrawing = firth.draw(recipe, {facts['kind']!r})\ndrawing\n"
+    )
+    return ViewResult({}, python, facts)
 
 
 def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -293,7 +307,7 @@ ROOM = Room(
     "build",
     "Build",
     "Compose a small language model, see its size at once, train it here, and open it in the other rooms.",
-    {"count": count, "train": train, "make": make, "stop": stop, "state": state, "progress": progress_facts},
+    {"count": count, "draw": draw, "train": train, "make": make, "stop": stop, "state": state, "progress": progress_facts},
     choices=offered,
     facts={"most_steps": MOST_STEPS, "longest": LONGEST},
     notice="Compare models of equal size: the number of parameters is shown before you train, the loss while you do.",

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.describe import Description, describe
+from firth.experiments.draw import subject_of
 from firth.figures.counting import in_bytes, parameters, short
 from firth.figures.figure import Table
 from firth.models.presets import PRESETS
 from firth.progress import Progress
+from firth.serving.lab.drawings import WHOLE, drawing_facts
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
@@ -26,13 +28,8 @@ def _recipes() -> tuple[str, ...]:
 
 def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The counts of the preset, recipe or run named by `of`; `settings` changes a preset or recipe, for example model.depth=6."""
-    name, settings = request.text("of", FIRST), request.names("settings", ())
-    described = _resolve(name, library)
-    for setting in settings:
-        if "=" not in setting:
-            raise ConfigError(f'"{setting[:60]}" is not a setting; write it as model.depth=6')
-    assignments = [f"--{setting.lstrip('-')}" for setting in settings]
-    progress(f"counting {name}", 0, 1)
+    described, assignments = _asked(request, library)
+    progress(f"counting {request.text('of', FIRST)}", 0, 1)
     description = describe(described, assignments, progress)
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
@@ -50,6 +47,25 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     }
     headings = {"parameters": "Where the parameters are"}
     return ViewResult({"parameters": parameters(description.of.parts)}, python, facts, totals(description), headings)
+
+
+def draw(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
+    """A drawing of the same model."""
+    described, assignments = _asked(request, library)
+    wanted = request.text("drawing", WHOLE)
+    facts = drawing_facts(subject_of(described, WHOLE, assignments), wanted)
+    given = f", {assignments!r}" if assignments else ""
+    return ViewResult({}, f"import firth\n\ndrawing = firth.draw({described!r}, {facts['kind']!r}{given})\ndrawing\n", facts)
+
+
+def _asked(request: ViewRequest, library: RunLibrary) -> tuple[str, list[str]]:
+    """What to describe, and the settings to change."""
+    name, settings = request.text("of", FIRST), request.names("settings", ())
+    described = _resolve(name, library)
+    for setting in settings:
+        if "=" not in setting:
+            raise ConfigError(f'"{setting[:60]}" is not a setting; write it as model.depth=6')
+    return described, [f"--{setting.lstrip('-')}" for setting in settings]
 
 
 def _resolve(name: str, library: RunLibrary) -> str:
@@ -105,7 +121,7 @@ ROOM = Room(
     "describe",
     "Describe",
     "Size up a model before you train it: parameters, weight matrices, FLOPs and memory.",
-    {"count": count},
+    {"count": count, "draw": draw},
     choices=offered,
     facts={"first": FIRST},
     notice="In a large model, nearly all parameters are in the layers; in a small one, many are in the embedding.",

@@ -1,5 +1,6 @@
-// A model of one's own: its settings, its size, its recipe, and its training, which goes on while other rooms are open.
+// A model of one's own: its settings, its size, its drawing, its recipe, and its training, which goes on while other rooms are open.
 
+import { drawing } from "../lib/drawing.js";
 import { openers, PAUSE, told as words } from "../lib/workshop.js";
 
 const SETTINGS = lab => [
@@ -42,7 +43,9 @@ export function mount(root, lab) {
   const saved = element("a", { text: "Download the recipe", "data-download": true });
   recipe.append(saved, source);
   out.append(size);
-  root.append(out, training, place, recipe);
+  root.append(out, training);
+  const draw = drawing(lab, root);
+  root.append(place, recipe);
   let timer, url = null, latest = null, fits = false;
   lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
 
@@ -101,6 +104,7 @@ export function mount(root, lab) {
     fits = Boolean(result?.facts.fits);
     size.textContent = result ? `${result.facts.about}${fits ? "" : ": too many to train in the lab"}` : "";
     recipe.hidden = place.hidden = !result;
+    await draw(result && lab.state);
     if (result) {
       showRecipe(result.facts.recipe);
       lab.plainTable(place, result.table, "totals", { heading: "Size" });

@@ -1,4 +1,6 @@
-// The size of a preset, recipe or run: totals as a table, and the parameters of each part.
+// The size of a preset, recipe or run: totals as a table, the parameters of each part, and a drawing of the model.
+
+import { drawing } from "../lib/drawing.js";
 
 export function mount(root, lab) {
   lab.controls(root, [
@@ -8,9 +10,11 @@ export function mount(root, lab) {
   const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
   out.append(summary);
   root.append(out);
+  const draw = drawing(lab, root);
   return async () => {
     const { of, settings } = lab.state;
     const result = await lab.ask("count", { of, settings }, { into: out });
+    await draw(result && { of, settings });
     if (!result) return;
     const { summary: text, differs } = result.facts;
     summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
