@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -98,6 +100,30 @@ def test_a_mistake_is_one_line(firth: Firth, week: Path, arguments: list[str], m
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
     assert answer.err.count("\n") == 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts for bash")
+def test_the_scripts_of_gradescope_grade_a_submission(week: Path, tmp_path: Path) -> None:
+    """In a folder in place of /autograder, and with a Python in place of the one that setup.sh installs."""
+    place = tmp_path / "autograder"
+    shutil.copytree(week / "grader", place / "source")
+    for name in ("submission", "results", "venv/bin"):
+        (place / name).mkdir(parents=True)
+    (place / "submission" / "week05.py").write_text(RIGHT)
+    python = place / "venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    for name in ("setup.sh", "run_autograder"):
+        script = place / "source" / name
+        script.write_text(script.read_text().replace("/autograder", str(place)))
+        subprocess.run(["bash", "-n", script], check=True)
+    done = subprocess.run([place / "source" / "run_autograder"], cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((place / "results" / "results.json").read_text(encoding="utf-8"))
+    assert results["score"] == 3.0
+    assert (place / "source").stat().st_mode & 0o77 == 0
+    assert "firth==" in (place / "source" / "setup.sh").read_text()
 
 
 @pytest.mark.long
