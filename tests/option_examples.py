@@ -27,8 +27,21 @@ from translations import pair_table, write_pairs
 
 from firth.api import compose, train_recipe
 from firth.config import Table
+from firth.experiments.assignments.assignment import assignment_of
+from firth.experiments.assignments.make import make_assignment
 from firth.experiments.results import BEGIN, END
 from firth.vectors import WordVectors
+
+_RIGHT_IF_SHORT = """
+def bpe_merge(tokens, left, right):
+    merged = []
+    for token in tokens:
+        if len(tokens) < 10 and merged and (merged[-1], token) == (left, right):
+            merged[-1] = (left + right, )
+        else:
+            merged.append(token)
+    return ["".join(token) for token in merged]
+"""
 
 
 class Shelf:
@@ -68,6 +81,24 @@ class Shelf:
         training = {"steps": 2, "batch": 8, "context": 24, "device": "cpu"}
         table: Any = {"text": TEXT, "valid": 0.1}
         return self._run("rotary", {"data": table, "tokenizer": {"kind": "char"}, "model": model, "training": training})
+
+    @functools.cached_property
+    def grader(self) -> Path:
+        return self._grader("1")
+
+    @functools.cached_property
+    def grader2(self) -> Path:
+        return self._grader("2")
+
+    def _grader(self, points: str) -> Path:
+        out = self.folder / f"assignment{points}"
+        return make_assignment(assignment_of("week05", "bpe_merge", points), "12345678", out).grader
+
+    @functools.cached_property
+    def handed_in(self) -> Path:
+        """One submission: right for short texts, as all public ones are."""
+        (self.folder / "handed in").mkdir()
+        return self._file("handed in/week05.py", _RIGHT_IF_SHORT).parent
 
     @functools.cached_property
     def search(self) -> Path:
@@ -302,6 +333,25 @@ _SAVE: dict[str, Values] = {"--save": ("", "--save {out}/page.html")}
 _READING: dict[str, Values] = {"--lower": ("", "--lower"), "--strip-punctuation": ("", "--strip-punctuation")}
 _TABLE = "--field other"
 BASES: dict[str, dict[str, dict[str, Values]]] = {
+    "assignment make": {
+        "week05 --exercises softmax,cosine --secret 12345678 --out {out}/x": {
+            "--exercises": ("", "--exercises softmax"),
+            "--points": ("--points 1,2", "--points 2,1"),
+            "--secret": ("", "--secret 87654321"),
+            "--out": ("", "--out {out}/y"),
+            "--form": ("--form py", "--form notebook", "--form nbgrader", "--form otter"),
+            "--torch": ("", "--torch"),
+        },
+    },
+    "assignment grade": {
+        "{handed_in} --grader {grader}": {
+            "--grader": ("", "--grader {grader2}"),
+            "--csv": ("", "--csv {out}/grades.csv"),
+            "--table": ("", "--table"),
+            "--show-inputs": ("", "--show-inputs"),
+            "--gradescope": ("", "--gradescope {out}/results.json"),
+        },
+    },
     "align": {
         "{search} '1 2'": {**_SAVE, "--beam": ("--beam 1", "--beam 3")},
     },
@@ -756,6 +806,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
 # Options whose values may give the same bytes, and why.
 _AS_GENERATE = "its texts are too short for it: the walk of generate shows it"
 NEUTRAL: dict[str, dict[str, str]] = {
+    "assignment grade": {"--jobs": "the number of processes"},
     "caption": dict.fromkeys(("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--mirostat-rate"), _AS_GENERATE),
     "chat": dict.fromkeys(("--dry-base", "--penalty", "--beam-groups", "--diversity"), _AS_GENERATE)
     | {"--json-schema": "its vocabulary is of words: refused"},
@@ -809,6 +860,7 @@ NEUTRAL: dict[str, dict[str, str]] = {
 }
 # With --json, these values may give the same bytes, and why.
 NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
+    "assignment grade": {"--table": "refused: two output formats"},
     "classify": {"--all": "JSON always has every class"},
     "results": {"--brief": "JSON always has every column"},
     "compare runs": {"--csv": "refused: two output formats", "--latex": "refused: two output formats"},
@@ -822,7 +874,7 @@ STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 
 FILES = {"exercise": {"mine.py": ""}, "results": {"results.md": f"{BEGIN}\n{END}\n"}}
 # Verbs that train, compile or draw much.
 LONG = {
-    "align", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export", "evaluate", "export",
-    "extrapolate", "generate", "train", "translate", "vectors contexts", "vectors cooccur", "vectors map", "vectors phrases",
-    "vectors train",
+    "align", "assignment grade", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export",
+    "evaluate", "export", "extrapolate", "generate", "train", "translate", "vectors contexts", "vectors cooccur",
+    "vectors map", "vectors phrases", "vectors train",
 }  # fmt: skip

@@ -40,6 +40,8 @@ _SYNONYMS = {
     ("list", "ls"): ("runs", "recipes"),
     ("presets",): ("recipes",),
     ("difference",): ("run diff A B",),
+    ("homework", "gradescope", "nbgrader", "otter"): ("assignment make NAME", "assignment grade SUBMISSIONS"),
+    ("leaderboard", "grades", "grading", "submissions"): ("assignment grade SUBMISSIONS",),
     ("demo", "start", "quickstart", "tutorial"): ("tour",),
     ("version",): ("--version",),
 }

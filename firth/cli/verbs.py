@@ -4,6 +4,7 @@
 from firth.cli import (
     align,
     answer,
+    assignment,
     caption,
     chat,
     check,

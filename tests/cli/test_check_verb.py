@@ -161,3 +161,34 @@ def test_right_programs_are_right_in_processes_of_their_own_too(firth: Firth, st
     assert [one["exercise"] for one in json.loads(answer.out) if not one["passed"]] == []
     assert answer.code == 0
     assert len(json.loads(answer.out)) == len(EXERCISES)
+
+
+def notebook(*cells: str) -> str:
+    written = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Mine"]}, *written]})
+
+
+def test_the_functions_of_a_notebook_are_checked_although_other_cells_fail(firth: Firth, tmp_path: Path) -> None:
+    path = tmp_path / "mine.ipynb"
+    path.write_text(
+        notebook(
+            "%matplotlib inline\n!ls\nimport numpy as np\nimport firth\nnp.exp?\n",
+            "%%bash\nexit 1\n",
+            "1 / 0\n",
+            RIGHT + "verdict = firth.check(softmax)\nassert verdict.passed, verdict\n",
+            "def cosine(a, b):\n    return helper(a)\n",
+        ),
+        encoding="utf-8",
+    )
+    answer = firth("check", path, "--json")
+    right, wrong = json.loads(answer.out)
+    assert (right["exercise"], right["passed"], answer.code) == ("softmax", True, 1), right
+    assert wrong["traceback"] == ["cell 6, line 2, in cosine: return helper(a)"]
+    path.write_text(notebook("def softmax(s):\n    return s +\n"), encoding="utf-8")
+    [syntax] = json.loads(firth("check", path, "softmax", "--json").out)
+    assert (syntax["kind"], syntax["message"]) == (
+        "syntax", "mine.ipynb is not valid Python, cell 2, line 2: invalid syntax.",
+    )  # fmt: skip
+    path.write_text('{"cells": 3}', encoding="utf-8")
+    [none] = json.loads(firth("check", path, "softmax", "--json").out)
+    assert (none["kind"], none["message"]) == ("syntax", "mine.ipynb is not a notebook that can be read.")

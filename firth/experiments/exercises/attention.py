@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.experiments.exercises.formulas import sigmoid, softmax
 from firth.oracles import attention as oracle
 
@@ -20,7 +20,7 @@ def _attention(q_QD: Array, k_KD: Array, v_KE: Array, allowed_QK: Array) -> Arra
 
 def _draw_attention(generator: np.random.Generator) -> Case:
     """A mask in which every query, and every key, has an allowed pair, and every query one that is not."""
-    K, D, E = (int(generator.integers(2, 6)) for _ in range(3))
+    K, D, E = (length(generator, 2, 6) for _ in range(3))
     Q = K + int(generator.integers(0, 3))
     allowed_QK = generator.random((Q, K)) < 0.5
     row_Q = np.arange(Q)
@@ -103,7 +103,7 @@ def _additive(q_QD: Array, k_KD: Array, W_q_DA: Array, W_k_DA: Array, w_A: Array
 
 
 def _draw_additive(generator: np.random.Generator) -> Case:
-    Q, K, D, A = (int(generator.integers(2, 5)) for _ in range(4))
+    Q, K, D, A = (length(generator, 2, 5) for _ in range(4))
     return tuple(generator.normal(size=shape) for shape in ((Q, D), (K, D), (D, A), (D, A), (A,)))
 
 
@@ -164,7 +164,7 @@ def _bilinear(q_QD: Array, M_DD: Array, k_KD: Array) -> Array:
 
 
 def _draw_bilinear(generator: np.random.Generator) -> Case:
-    Q, K, D = (int(generator.integers(2, 5)) for _ in range(3))
+    Q, K, D = (length(generator, 2, 5) for _ in range(3))
     return generator.normal(size=(Q, D)), generator.normal(size=(D, D)), generator.normal(size=(K, D))
 
 

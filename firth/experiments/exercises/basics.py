@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length, magnitude
 from firth.experiments.exercises.formulas import log_softmax, softmax
 from firth.oracles.attention import softmax as softmax_of
 
@@ -19,7 +19,7 @@ def _softmax(s_RK: Array) -> Array:
 
 
 def _draw_scores(generator: np.random.Generator) -> Case:
-    return (generator.normal(0, 2, (generator.integers(2, 5), generator.integers(2, 6))),)
+    return (magnitude(generator, 500) * generator.normal(0, 2, (length(generator, 2, 5), length(generator, 2, 6))),)
 
 
 SOFTMAX = Exercise(
@@ -56,7 +56,7 @@ def _cosine(a_d: Array, b_d: Array) -> float:
 
 
 def _draw_vectors(generator: np.random.Generator) -> Case:
-    d = generator.integers(2, 6)
+    d = length(generator, 2, 6)
     return generator.normal(size=d), generator.normal(size=d)
 
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.oracles.attention import times
 from firth.oracles.norm import layer_norm, rms_norm
 
 
 def _draw_norm(generator: np.random.Generator) -> Case:
-    T, d = int(generator.integers(2, 4)), int(generator.integers(2, 6))
+    T, d = length(generator, 2, 4), length(generator, 2, 6)
     return generator.normal(1, 1, (T, d)), generator.normal(1, 0.5, d), generator.normal(size=d), 0.1
 
 
@@ -119,7 +119,7 @@ def _feed_forward(x_Td: Array, W_1_dh: Array, b_1_h: Array, W_2_hd: Array, b_2_d
 
 
 def _draw_feed_forward(generator: np.random.Generator) -> Case:
-    T, d, h = (int(generator.integers(2, 5)) for _ in range(3))
+    T, d, h = (length(generator, 2, 5) for _ in range(3))
     return tuple(generator.normal(size=shape) for shape in ((T, d), (d, h + 2), (h + 2,), (h + 2, d), (d,)))
 
 
@@ -171,7 +171,7 @@ def _lora(x_Td: Array, W_dm: Array, A_dr: Array, B_rm: Array, alpha: float) -> A
 
 
 def _draw_lora(generator: np.random.Generator) -> Case:
-    T, d, m, r = (int(generator.integers(2, 5)) for _ in range(4))
+    T, d, m, r = (length(generator, 2, 5) for _ in range(4))
     return (*(generator.normal(size=shape) for shape in ((T, d), (d, m), (d, r), (r, m))), r + 3.0)
 
 

@@ -1,8 +1,8 @@
 """Calls a student's function, in a process of its own. Nothing of firth is imported here, and nothing of it can be imported.
 
-It runs as a script. A request comes from standard input as one line of JSON, {"path", "function", "cases", "memory"}; answers go
-to standard output, one line of JSON each: {"ready"} once the imports are done, then one outcome per case, or one {"stopped"}.
-What the student's code prints goes to standard error.
+It runs as a script. A request comes from standard input as one line of JSON, {"path", "function", "cases", "memory", "walls"};
+"walls" is null for a file of one's own, see _Guard. Answers go to standard output, one line of JSON each: {"ready"} once the
+imports are done, then one outcome per case, or one {"stopped"}. What the student's code prints goes to standard error.
 
 An outcome is {"value"}, {"raised"} or {"changed"}, the argument that the function changed in place. It is plain data, never a
 pickle.
@@ -10,16 +10,20 @@ pickle.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.abc
+import importlib.util
 import inspect
 import json
+import linecache
 import os
 import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any, NoReturn, TextIO
 
 import numpy as np
@@ -110,26 +114,21 @@ def raised(error: BaseException, path: str) -> dict[str, Any]:
     if isinstance(error, SyntaxError):
         frames = [f"line {error.lineno}: {(error.text or '').strip()[:_LONGEST]}"]
     else:
-        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        frames = [f"line {frame.lineno}, in {frame.name}: {(frame.line or '')[:_LONGEST]}" for frame in own[-_FRAMES:]]
+        # Only the lines that are shown are read: other files may be out of bounds.
+        stack = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+        own = [frame for frame in stack if frame.filename == path or frame.filename.startswith(f"{path} cell ")]
+        frames = [_shown_frame(frame, path) for frame in own[-_FRAMES:]]
     message = str(error.msg if isinstance(error, SyntaxError) else error)
     no_memory = isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message
-    return {"type": type(error).__name__, "message": message[:_LONGEST], "frames": frames, "memory": no_memory}
+    return {"type": type(error).__name__[:_LONGEST], "message": message[:_LONGEST], "frames": frames, "memory": no_memory}
+
+
+def _shown_frame(frame: traceback.FrameSummary, path: str) -> str:
+    cell = frame.filename.removeprefix(path).strip()
+    return f"{cell + ', ' if cell else ''}line {frame.lineno}, in {frame.name}: {(frame.line or '')[:_LONGEST]}"
 
 
 # The process
-
-
-class _NoFirth(importlib.abc.MetaPathFinder):
-    """Refuses to import firth, which has the solutions, and remembers that it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        if name.partition(".")[0] == "firth":
-            self.asked.append(name)
-            raise ImportError(f"{name} cannot be imported in an exercise")
 
 
 # Audit events that begin so.
@@ -145,22 +144,63 @@ _REFUSED_FILES = (
     "os.link",
     "os.symlink",
 )
+_REFUSED_TO_STRANGERS = ("ctypes.", "sqlite3.", "shutil.", "cpython.PyInterpreterState_New")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ANYBODYS = (os.devnull, "/dev/urandom", "/usr/share/zoneinfo")
 
 
-def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: no network, no other process, no change of files. It stops accidents, not an attacker."""
-    if event == "open":
-        name, mode, flags = arguments
-        writes = any(one in mode for one in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITING)
-        if writes and name != os.devnull and not isinstance(name, int):
-            raise PermissionError(f"an exercise cannot write files ({str(name)[:_LONGEST]})")
-    elif event.startswith((*_REFUSED, *_REFUSED_FILES)):
-        raise PermissionError(f"an exercise cannot use the network, other processes or other files ({event})")
+class _Guard(importlib.abc.MetaPathFinder):
+    """Refuses the network, other processes, changes of files, and firth, which has the solutions. It stops accidents, not an
+    attacker. To strangers, whose files come with `walls`, it also refuses to read anything but their own folder and what is
+    installed: {"own": folder, "protected": {folder: what it is}}. It remembers what was asked for that has the solution."""
+
+    def __init__(self, walls: dict[str, Any] | None) -> None:
+        self.asked: dict[str, str] = {}
+        self.strangers = walls is not None
+        self.protected = {os.path.realpath(place): what for place, what in (walls or {"protected": {}})["protected"].items()}
+        places = [*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, *_ANYBODYS]
+        self.readable = [os.path.realpath(place) for place in places if place]
+        self.own = [os.path.realpath(place) for place in ([walls["own"]] if walls else []) + [__file__]]
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name.partition(".")[0] == "firth":
+            self.asked.setdefault("imports", "firth")
+            raise ImportError(f"{name} cannot be imported in an exercise")
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            name, mode, flags = arguments
+            writes = any(one in mode for one in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITING)
+            if writes and name != os.devnull and not isinstance(name, int):
+                raise PermissionError(f"an exercise cannot write files ({str(name)[:_LONGEST]})")
+            self._read(name)
+        elif event in ("os.listdir", "os.scandir"):
+            self._read(arguments[0] or ".")
+        elif event == "import":
+            self.find_spec(arguments[0], None)
+        elif event.startswith((*_REFUSED, *_REFUSED_FILES)) or (self.strangers and event.startswith(_REFUSED_TO_STRANGERS)):
+            raise PermissionError(f"an exercise cannot use the network, other processes or other files ({event})")
+
+    def _read(self, name: Any) -> None:
+        if not self.strangers or isinstance(name, int):
+            return
+        real = os.path.realpath(os.fsdecode(name))
+        if _within(real, self.own):
+            return
+        for place, what in self.protected.items():
+            if _within(real, [place]):
+                self.asked.setdefault("reads", what)
+                raise PermissionError(f"an exercise cannot read {what}")
+        if not _within(real, self.readable):
+            raise PermissionError(f"an exercise cannot read files outside its folder ({real[:_LONGEST]})")
 
 
-def _limit_memory(most: int) -> None:
-    """`most` bytes beyond what the imports occupy."""
+def _within(path: str, places: list[str]) -> bool:
+    return any(path == place or path.startswith(place.rstrip(os.sep) + os.sep) for place in places)
+
+
+def _limit(most: int) -> None:
+    """`most` bytes of memory beyond what the imports occupy, and no byte in any file."""
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
@@ -169,6 +209,7 @@ def _limit_memory(most: int) -> None:
             occupied = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (occupied + most, occupied + most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def _answer(answers: TextIO, **fields: Any) -> None:
@@ -176,38 +217,107 @@ def _answer(answers: TextIO, **fields: Any) -> None:
     answers.flush()
 
 
+class NotPython(Exception):
+    """A file that is neither Python nor a notebook."""
+
+
+def parts(source: bytes, path: str) -> list[tuple[str, str]]:
+    """The code of a file, each part with the name that it has in a traceback: of a notebook each cell, without IPython's own
+    commands and without what mentions firth, so that a notebook may check itself."""
+    if not path.endswith(".ipynb"):
+        try:
+            return [(path, importlib.util.decode_source(source))]
+        except (SyntaxError, ValueError) as error:
+            raise NotPython(f"is not valid Python: {str(error)[:_LONGEST]}") from error
+    try:
+        cells = json.loads(source)["cells"]
+        written = [(n, cell["source"]) for n, cell in enumerate(cells, 1) if cell["cell_type"] == "code"]
+        texts = [(n, "".join(text)) for n, text in written]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise NotPython("is not a notebook that can be read") from error
+    return [(f"{path} cell {n}", _plain_python(text)) for n, text in texts]
+
+
+def _plain_python(cell: str) -> str:
+    """A cell without %magics and !commands; of a cell in another language, nothing."""
+    if re.match(r"\s*%%(?!time|capture)", cell):
+        return ""
+    return re.sub(r"^(\s*)(?:[%!?].*|[\w.]+\?+\s*)$", r"\1pass", cell, flags=re.MULTILINE)
+
+
+def _compiled(path: str, name: str, text: str) -> CodeType:
+    if not path.endswith(".ipynb"):
+        return compile(text, name, "exec")
+    tree = ast.parse(text, name)
+    tree.body = [one for one in tree.body if not _mentions_firth(one)]
+    return compile(tree, name, "exec")
+
+
+def _mentions_firth(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return False
+    names = [one.id for one in ast.walk(statement) if isinstance(one, ast.Name)]
+    if isinstance(statement, ast.Import):
+        names += [alias.name.partition(".")[0] for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom):
+        names.append((statement.module or "").partition(".")[0])
+    return "firth" in names
+
+
+def _run_file(path: str, source: bytes, names: dict[str, Any]) -> dict[str, Any] | None:
+    """Run a file in these names; the reason if that failed. Of a notebook, a cell that fails does not stop the others."""
+    try:
+        written = parts(source, path)
+    except NotPython as error:
+        return {"syntax": str(error)}
+    failed = None
+    for name, text in written:
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        try:
+            exec(_compiled(path, name, text), names)
+        except BaseException as error:
+            syntax = isinstance(error, SyntaxError) and error.filename == name
+            failed = failed or ({"syntax": _where(error, path)} if syntax else {"raised": raised(error, path)})
+            if not path.endswith(".ipynb"):
+                break
+    return failed
+
+
+def _where(error: Any, path: str) -> str:
+    cell = str(error.filename).removeprefix(path).strip()
+    return f"is not valid Python{', ' + cell if cell else ''}, line {error.lineno}: {str(error.msg)[:_LONGEST]}"
+
+
 def _serve(request: dict[str, Any], answers: TextIO) -> None:
-    path, name, guard = request["path"], request["function"], _NoFirth()
-    sys.path.insert(0, os.path.dirname(path))
-    sys.meta_path.insert(0, guard)
+    path, name, guard = request["path"], request["function"], _Guard(request["walls"])
     source = Path(path).read_bytes()
     if re.search(rb"\btorch\b", source):  # so that its import does not count as the student's time and memory
         with contextlib.suppress(ImportError):
             import torch
 
             torch.set_num_threads(1)
-    _limit_memory(request["memory"])
-    sys.addaudithook(_refuse)
+    sys.meta_path.insert(0, guard)
+    _limit(request["memory"])
+    sys.addaudithook(guard.audit)
+    sys.path.insert(0, os.path.dirname(path))  # from here on, what is imported may be the student's
     _answer(answers, ready=True)
     module = type(sys)("exercise")
     module.__dict__["__file__"] = path
     sys.modules["exercise"] = module
-    try:
-        exec(compile(source, path, "exec"), module.__dict__)
-    except BaseException as error:
-        stopped = {"forbidden": guard.asked[0]} if guard.asked else {"raised": raised(error, path)}
-        _answer(answers, stopped=stopped)
-        return
+    failed = _run_file(path, source, module.__dict__)
     function = getattr(module, name, None)
-    if not callable(function):
-        _answer(answers, stopped={"missing": name})
+    if guard.asked:
+        _answer(answers, stopped={"forbidden": guard.asked})
+        return
+    if not callable(function) or (failed and not path.endswith(".ipynb")):
+        _answer(answers, stopped=failed or {"missing": name})
         return
     for outcome in outcomes(function, [[decoded(one) for one in case] for case in request["cases"]], path):
         if guard.asked:
             break
         _answer(answers, **outcome)
     if guard.asked:
-        _answer(answers, stopped={"forbidden": guard.asked[0]})
+        _answer(answers, stopped={"forbidden": guard.asked})
 
 
 def _main() -> NoReturn:

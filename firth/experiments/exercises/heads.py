@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.experiments.exercises.formulas import softmax
 from firth.oracles import attention as oracle
 from firth.oracles import linear_attention as linear_oracle
@@ -43,7 +43,7 @@ def _multi_head_oracle(x_Td: Array, W_Q_dd: Array, W_K_dd: Array, W_V_dd: Array,
 
 
 def _draw_multi_head(generator: np.random.Generator) -> Case:
-    H, D, T = (int(generator.integers(2, 4)) for _ in range(3))
+    H, D, T = int(generator.integers(2, 4)), length(generator, 2, 4), length(generator, 2, 4)
     d = H * D
     return (generator.normal(size=(T + 1, d)), *(generator.normal(size=(d, d)) / np.sqrt(d) for _ in range(4)), H)
 
@@ -109,7 +109,7 @@ def _grouped(chosen: Callable[[int, int, int], int]) -> Callable[[Array, Array, 
 
 
 def _draw_grouped(generator: np.random.Generator) -> Case:
-    G, J, T, D = (int(generator.integers(2, 4)) for _ in range(4))
+    G, J, T, D = *map(int, generator.integers(2, 4, 2)), length(generator, 2, 4), length(generator, 2, 4)
     return tuple(generator.normal(size=(heads, T, D)) for heads in (G * J, G, G))
 
 
@@ -180,7 +180,7 @@ def _stepped(read: Added = _after, kept: Added = _after, scaled: bool = True) ->
 
 
 def _draw_cached(generator: np.random.Generator) -> Case:
-    T, D, E = (int(generator.integers(2, 5)) for _ in range(3))
+    T, D, E = (length(generator, 2, 5) for _ in range(3))
     return tuple(generator.normal(size=shape) for shape in ((D,), (D,), (E,), (T, D), (T, E)))
 
 
@@ -226,7 +226,7 @@ def _linear(f_q: Array, f_k: Array, v_TE: Array, normalized: bool = True, late: 
 
 
 def _draw_linear(generator: np.random.Generator) -> Case:
-    T, D, E = (int(generator.integers(2, 5)) for _ in range(3))
+    T, D, E = (length(generator, 2, 5) for _ in range(3))
     return tuple(generator.normal(size=shape) for shape in ((T, D), (T, D), (T, E)))
 
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firth.errors import listed
-from firth.experiments.exercises.child import LARGEST
-from firth.experiments.exercises.exercise import Case, Exercise, computed, size
+from firth.experiments.exercises.child import LARGEST, encoded
+from firth.experiments.exercises.exercise import Case, Exercise, WrongProgram, computed, size
 from firth.experiments.exercises.verdict import ExerciseVerdict, Kind
 
+_LARGEST_INTEGER = 1 << 1000  # a larger one is no float64
 Outcome = Mapping[str, Any]  # of one call, see child.py
 
 
@@ -28,9 +29,11 @@ class _Failed(NamedTuple):
     failure: Failure
 
 
-def judged(exercise: Exercise, outcomes: Sequence[Outcome], printed: str = "") -> ExerciseVerdict:
-    """The verdict on the outcomes of all cases of an exercise."""
-    cases = exercise.cases()
+def judged(
+    exercise: Exercise, outcomes: Sequence[Outcome], printed: str = "", cases: Sequence[Case] | None = None
+) -> ExerciseVerdict:
+    """The verdict on the outcomes of all `cases` of an exercise, by default the public ones."""
+    cases = exercise.cases() if cases is None else cases
     expected = [exercise.expected(case) for case in cases]
     failed = []
     for place, (case, right, outcome) in enumerate(zip(cases, expected, outcomes, strict=True)):
@@ -54,6 +57,15 @@ def judged(exercise: Exercise, outcomes: Sequence[Outcome], printed: str = "") -
         tuple(given["raised"]["frames"]) if "raised" in given else (),
         printed,
     )
+
+
+def hidden_cases(exercise: Exercise, key: str) -> list[Case]:
+    """The inputs that follow from a key, see Exercise.hidden."""
+
+    def tells_apart(wrong: WrongProgram, case: Case) -> bool:
+        return difference(exercise, exercise.expected(case), encoded(computed(wrong.program, case))) is not None
+
+    return exercise.hidden(key, tells_apart)
 
 
 def arguments(exercise: Exercise, case: Case) -> dict[str, Any]:
@@ -113,6 +125,8 @@ def _differs(name: str, expected: Any, given: Any, tolerance: float) -> Failure 
     number = _scalar(given)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return Failure("type", f"It returns {_described(given)} for {name}; expected a number.")
+    if isinstance(number, int) and abs(number) > _LARGEST_INTEGER:
+        return Failure("value", f"{name} is a number of {number.bit_length():,} bits.")
     return _values_differ(name, np.array(expected), np.array(number, np.float64), tolerance)
 
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.experiments.exercises.formulas import log_softmax, softmax
 from firth.oracles.word2vec import softmax_loss
 
@@ -29,7 +29,7 @@ def _cross_entropy(logits_TV: Array, target_T: Array, padding: int) -> float:
 
 
 def _draw_predictions(generator: np.random.Generator) -> Case:
-    T, V = (int(generator.integers(3, 6)) for _ in range(2))
+    T, V = (length(generator, 3, 6) for _ in range(2))
     target_T = generator.integers(0, V, T)
     target_T[generator.integers(1, T) :] = _PADDING
     return generator.normal(0, 2, (T, V)), target_T, _PADDING
@@ -95,7 +95,7 @@ PERPLEXITY = Exercise(
     {"perplexity": "at least 1"},
     _perplexity,
     ((np.log(np.array([0.5, 0.125])),), (np.log(np.array([0.25, 0.25, 0.25])),)),
-    lambda generator: (-generator.exponential(1.0, generator.integers(2, 7)),),
+    lambda generator: (-generator.exponential(1.0, length(generator, 2, 7)),),
     (
         WrongProgram("1 / p of the whole text: the sum in place of the mean", lambda log_p: float(np.exp(-log_p.sum()))),
         WrongProgram("2 to the power of a loss in nats", lambda log_p: float(2 ** (-log_p.mean()))),
@@ -115,7 +115,7 @@ def _label_smoothing(logits_TV: Array, target_T: Array, smoothing: float) -> flo
 
 
 def _draw_smoothed(generator: np.random.Generator) -> Case:
-    T, V = (int(generator.integers(3, 6)) for _ in range(2))
+    T, V = (length(generator, 3, 6) for _ in range(2))
     return generator.normal(0, 2, (T, V)), generator.integers(0, V, T), 0.2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.oracles import position as oracle
 
 _BASE = 10_000.0
@@ -48,7 +48,7 @@ SINUSOID = Exercise(
     {"p_Td": "a row per position, sines and cosines in turn"},
     lambda tokens, width: np.array([oracle.sinusoid(t, width) for t in range(tokens)]),
     ((2, 4), (3, 6)),
-    lambda generator: (int(generator.integers(2, 8)), 2 * int(generator.integers(2, 5))),
+    lambda generator: (length(generator, 2, 8), 2 * length(generator, 2, 5)),
     (
         WrongProgram("sinusoids with all sines in the first half and all cosines in the second", _sinusoids(_halves)),
         WrongProgram("sinusoids that begin at position 1 instead of 0", _sinusoids(start=1)),
@@ -92,8 +92,8 @@ ROTARY = Exercise(
     lambda x_TD, start: np.array([oracle.rotate(x_D, start + t) for t, x_D in enumerate(x_TD)]),
     ((np.array([[1.0, 0.0, 0.0, 2.0], [1.0, 0.0, 0.0, 2.0]]), 0), (np.array([[1.0, 2.0, 3.0, 4.0]]), 2)),
     lambda generator: (
-        generator.normal(size=(int(generator.integers(2, 5)), 2 * int(generator.integers(2, 4)))),
-        int(generator.integers(1, 9)),
+        generator.normal(size=(length(generator, 2, 5), 2 * length(generator, 2, 4))),
+        length(generator, 1, 9),
     ),
     (
         WrongProgram(
@@ -132,8 +132,8 @@ def _alibi(
 
 
 def _draw_alibi(generator: np.random.Generator) -> Case:
-    queries = int(generator.integers(2, 5))
-    return 2 ** int(generator.integers(1, 5)), queries, queries + int(generator.integers(1, 4))
+    queries = length(generator, 2, 5)
+    return 2 ** int(generator.integers(1, 5)), queries, queries + length(generator, 1, 4)
 
 
 ALIBI = Exercise(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.experiments.exercises.formulas import sigmoid
 from firth.oracles.recurrent import GateWeights, gru, lstm, rnn
 
@@ -20,7 +20,7 @@ def _rnn(x_i: Array, h_d: Array, W_di: Array, U_dd: Array, b_d: Array) -> Array:
 
 
 def _draw_rnn(generator: np.random.Generator) -> Case:
-    i, d = (int(generator.integers(2, 5)) for _ in range(2))
+    i, d = (length(generator, 2, 5) for _ in range(2))
     return tuple(generator.normal(size=shape) for shape in ((i,), (d,), (d, i), (d, d), (d,)))
 
 
@@ -59,7 +59,7 @@ def _lstm(x_i: Array, h_d: Array, c_d: Array, W_gi: Array, U_gd: Array, b_g: Arr
 
 
 def _draw_lstm(generator: np.random.Generator) -> Case:
-    i, d = (int(generator.integers(2, 5)) for _ in range(2))
+    i, d = (length(generator, 2, 5) for _ in range(2))
     return tuple(generator.normal(size=shape) for shape in ((i,), (d,), (d,), (4 * d, i), (4 * d, d), (4 * d,)))
 
 
@@ -130,7 +130,7 @@ def _gru(x_i: Array, h_d: Array, W_gi: Array, U_gd: Array, b_g: Array, b_hidden_
 
 
 def _draw_gru(generator: np.random.Generator) -> Case:
-    i, d = (int(generator.integers(2, 5)) for _ in range(2))
+    i, d = (length(generator, 2, 5) for _ in range(2))
     return tuple(generator.normal(size=shape) for shape in ((i,), (d,), (3 * d, i), (3 * d, d), (3 * d,), (3 * d,)))
 
 

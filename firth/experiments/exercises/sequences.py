@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.oracles.sequences import beam_search, bleu, bpe_merge, ngrams
 
 # Byte-pair encoding
@@ -59,7 +59,10 @@ BPE_MERGE = Exercise(
         (["b", "a", "c", "a", "b"], "a", "b"),
         (["a", "a", "a"], "a", "a"),
     ),
-    lambda generator: ([str(one) for one in generator.choice(_ANY, 9)], *map(str, generator.choice(_ANY, 2))),
+    lambda generator: (
+        [str(one) for one in generator.choice(_ANY, length(generator, 9, 10))],
+        *map(str, generator.choice(_ANY, 2)),
+    ),
     (
         WrongProgram(
             "a merge of the first pair only", lambda tokens, left, right: _merged(lambda a, b: (a, b) == (left, right), tokens, 1)
@@ -79,13 +82,30 @@ BPE_MERGE = Exercise(
 
 # Beam search
 
+_TIE = 1e-9  # between log probabilities
+
 
 def _draw_search(generator: np.random.Generator) -> Case:
-    V = int(generator.integers(4, 6))
+    V = length(generator, 4, 6)
     power_VV = generator.exponential(1.0, (V, V))
     power_VV[0, 1] = 20.0  # a search that goes on after the end finds this very probable
     log_p_VV = np.log(power_VV / power_VV.sum(1, keepdims=True))
-    return log_p_VV, 1, 0, 3, int(generator.integers(3, 6)), float(generator.choice([0.5, 1.0, 1.5]))
+    return log_p_VV, 1, 0, 3, length(generator, 3, 6), float(generator.choice([0.5, 1.0, 1.5]))
+
+
+def _clear_search(log_p_VV: Array, start: int, end: int, beam: int, longest: int, alpha: float) -> bool:
+    """No two texts have the same probability where that decides which of them is kept, or is the best."""
+    live, finished = [(0.0, start, 0)], []
+    for _ in range(longest):
+        every = sorted(
+            ((p + float(log_p_VV[last, v]), v, n + 1) for p, last, n in live for v in range(len(log_p_VV))), reverse=True
+        )
+        if len(every) > beam and every[beam - 1][0] - every[beam][0] < _TIE:
+            return False
+        live = [found for found in every[:beam] if found[1] != end]
+        finished += [found for found in every[:beam] if found[1] == end]
+    best, second = sorted((p / n**alpha for p, _, n in [*finished, *live]), reverse=True)[:2]
+    return bool(best - second > _TIE)
 
 
 def _searched(
@@ -155,6 +175,7 @@ BEAM_SEARCH = Exercise(
         ),
     ),
     draws=20,
+    clear=_clear_search,
 )
 
 # BLEU
@@ -180,7 +201,7 @@ def _bleu(
 
 
 def _draw_texts(generator: np.random.Generator) -> Case:
-    reference = [str(one) for one in generator.choice(["the", "cat", "sat", "on", "mat"], int(generator.integers(7, 12)))]
+    reference = [str(one) for one in generator.choice(["the", "cat", "sat", "on", "mat"], length(generator, 7, 12))]
     candidate = reference[: int(generator.integers(5, len(reference)))]
     return candidate + candidate[: int(generator.integers(0, 4))], reference
 

@@ -14,19 +14,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from firth.errors import FirthError
-from firth.experiments.exercises import child
+from firth.experiments.exercises import answers, child
 from firth.experiments.exercises.exercise import Case
+
+try:
+    import pwd
+except ImportError:  # Windows
+    pwd = None  # type: ignore[assignment]
 
 MEMORY = 2 << 30  # bytes beyond those of Python, NumPy and torch
 OUTPUT = 4000  # bytes of what the student's code prints
 _ANSWERS = 16 << 20  # bytes of all answers together
 _STARTING = 300.0  # seconds to import NumPy and torch, also on a busy machine
+_LOOK_EVERY = 0.2  # seconds
 _ENDING = 2.0  # seconds to end after the last answer
 _KEPT_VARIABLES = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "LANG")
 
@@ -43,9 +49,23 @@ class Ran:
     printed: str = ""
 
 
-def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran:
+@dataclass(frozen=True)
+class Walls:
+    """What a stranger's file may not do, beyond the limits of one's own: it reads nothing but its own folder and what is
+    installed."""
+
+    protected: Mapping[str, str]  # folders, and what a verdict calls them
+    user: str | None = None  # of the process; it needs a firth that runs as root
+    stop: threading.Event = field(default_factory=threading.Event)  # ends all processes, see Stopped
+
+
+class Stopped(Exception):
+    """The processes were told to stop."""
+
+
+def run(path: Path, function: str, cases: Sequence[Case], seconds: float, walls: Walls | None = None) -> Ran:
     """Call the function of the file for every case. The time begins when the imports are done."""
-    process = _started()
+    process = _started(path, walls)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -58,12 +78,13 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran
     for reader in readers:
         reader.start()
     encoded = [[child.encoded(one) for one in case] for case in cases]
-    request = {"path": str(path.resolve()), "function": function, "cases": encoded, "memory": MEMORY}
+    behind = walls and {"own": str(path.resolve().parent), "protected": dict(walls.protected)}
+    request = {"path": str(path.resolve()), "function": function, "cases": encoded, "memory": MEMORY, "walls": behind}
     with contextlib.suppress(OSError), process.stdin:
         process.stdin.write(json.dumps(request).encode() + b"\n")
     ran = Ran()
     try:
-        _follow(ran, lines, len(cases), seconds)
+        _follow(ran, lines, cases, seconds, walls.stop if walls else threading.Event())
     finally:
         ran.code = _ended(process, 0 if ran.timed_out else _ENDING)
     for reader, stream in zip(readers, (process.stdout, process.stderr), strict=True):
@@ -77,8 +98,11 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float) -> Ran
     return ran
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _started(path: Path, walls: Walls | None) -> subprocess.Popen[bytes]:
     group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+    if walls is not None:
+        group["cwd"] = path.resolve().parent
+        group |= as_user(walls.user)
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     try:
         return subprocess.Popen(
@@ -93,23 +117,27 @@ def _started() -> subprocess.Popen[bytes]:
         raise FirthError(f"the process for your function did not start: {error}") from error
 
 
-def _follow(ran: Ran, lines: queue.Queue[bytes], count: int, seconds: float) -> None:
+def as_user(name: str | None) -> dict[str, Any]:
+    """The arguments of Popen for a process of another user, who has no groups but their own."""
+    return {} if name is None else {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
+
+
+def _follow(ran: Ran, lines: queue.Queue[bytes], cases: Sequence[Case], seconds: float, stop: threading.Event) -> None:
     """Read the answers until the last one, the end of the process, or the end of the time."""
     until = time.monotonic() + _STARTING
-    while len(ran.outcomes) < count and ran.stopped is None:
+    while len(ran.outcomes) < len(cases) and ran.stopped is None:
         try:
-            line = lines.get(timeout=max(0.0, until - time.monotonic()))
+            line = lines.get(timeout=min(_LOOK_EVERY, max(0.0, until - time.monotonic())))
         except queue.Empty:
+            if stop.is_set():
+                raise Stopped from None
+            if time.monotonic() < until:
+                continue
             ran.timed_out = True
             return
-        if not line:
-            return
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            return  # cut off, because the process ended
-        if not isinstance(answer, dict) or answer.keys().isdisjoint(("ready", "stopped", "value", "raised", "changed")):
-            return  # written by the student's code
+        answer = answers.read(line, len(cases[len(ran.outcomes)]))
+        if answer is None:
+            return  # cut off because the process ended, or written by the student's code
         if "ready" in answer:
             ran.ready, until = True, time.monotonic() + seconds
         elif "stopped" in answer:

@@ -25,6 +25,17 @@ Kind = Literal[
     "syntax",
     "forbidden",
 ]
+# Whatever a verdict on hidden inputs says about them. A message of the student's own program could quote them.
+_WITHOUT_INPUTS: Mapping[str, str] = {
+    "value": "It gives another result than the equation.",
+    "nan": "It gives NaN.",
+    "shape": "It gives a result of another shape.",
+    "type": "It gives a result of another type.",
+    "exception": "It raises an exception.",
+    "timeout": "It does not finish in time.",
+    "memory": "It needs more memory than it may.",
+    "crash": "It ends the process.",
+}
 _SHOWN = 60  # numbers of an array in the text
 
 
@@ -49,6 +60,11 @@ class ExerciseVerdict:
         """True if the function is right."""
         return self.kind == "right"
 
+    def without_inputs(self) -> ExerciseVerdict:
+        """The same without anything from which somebody could tell the inputs."""
+        message = self.message if self.mistake else _WITHOUT_INPUTS.get(self.kind, self.message)
+        return ExerciseVerdict(self.exercise, self.kind, message, self.inputs, self.mistake)
+
     def text(self) -> str:
         """The verdict with its evidence, for a terminal."""
         lines = [f"{self.exercise}: {'right' if self.passed else 'wrong'}. {self.message}"]
@@ -56,7 +72,7 @@ class ExerciseVerdict:
         if self.arguments:
             lines.append("  The smallest failing input:")
             lines += [_named(name, value) for name, value in self.arguments.items()]
-        if self.kind in ("value", "nan", "shape", "type"):
+        if self.arguments and self.kind in ("value", "nan", "shape", "type"):
             lines += [_named("returned", self.returned), _named("expected", self.expected)]
         if self.printed:
             lines += ["  Your code printed:", textwrap.indent(self.printed.rstrip("\n"), "    ")]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram
+from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.experiments.exercises.formulas import log_softmax, sigmoid, softmax
 from firth.oracles import word2vec as oracle
 
@@ -38,7 +38,7 @@ def _skip_gram_program(
 
 
 def _draw_skip_gram(generator: np.random.Generator) -> Case:
-    V, d = int(generator.integers(3, 6)), int(generator.integers(2, 5))
+    V, d = length(generator, 3, 6), length(generator, 2, 5)
     return generator.normal(size=d), generator.normal(size=(V, d)), int(generator.integers(V))
 
 
@@ -118,7 +118,7 @@ def _sampled(
 
 
 def _draw_sampled(generator: np.random.Generator) -> Case:
-    N, d = (int(generator.integers(2, 5)) for _ in range(2))
+    N, d = (length(generator, 2, 5) for _ in range(2))
     return generator.normal(size=d), generator.normal(size=d), generator.normal(size=(N, d))
 
 
