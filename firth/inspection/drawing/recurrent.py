@@ -197,7 +197,7 @@ def encoder_drawing(config: RecurrentEncoderConfig, title: str, ends: Ends) -> l
     shapes += rows.shapes
     shapes += _readout(rows.ends, ends, 400)
     width = f"width {number(config.width)}" + (" in each direction" if config.bidirectional else "")
-    spelling = f", and of {number(config.characters)} for the word's spelling" if config.characters else ""
+    spelling = f", and of {number(config.spelling.width)} for the word's spelling" if config.spelling.width else ""
     lines: list[Words] = [
         f"{'bidirectional ' if config.bidirectional else ''}{cell.title()}: {of(config.depth, 'layer')}, {width}"
     ]
