@@ -70,8 +70,8 @@ class Measure:
     # "seconds_to(1.6)", "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at
     # most 1.6; a setting that is a number, such as "training.rate". Of word vectors: "analogies", "analogies.semantic",
     # "analogies.syntactic" (accuracy) and "analogies.covered" (share of questions whose words are known); "similarity.ws353",
-    # "similarity.simlex999", "similarity.men" and "similarity" of a file (Spearman's correlation); "vocabulary", "tokens",
-    # "seconds", "tokens_per_second"
+    # "similarity.simlex999", "similarity.men", their "similarity.mean", and "similarity" of a file (Spearman's correlation);
+    # "vocabulary", "tokens", "seconds", "tokens_per_second"
     metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists

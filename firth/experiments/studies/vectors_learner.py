@@ -28,8 +28,7 @@ from firth.files import is_file
 from firth.training import history, log
 from firth.training.folder import RunFolder
 from firth.vectors import cooccur, load, train
-from firth.vectors.config import VectorsConfig
-from firth.vectors.cooccurrence import CooccurrenceConfig
+from firth.vectors.config import CooccurrenceConfig, VectorsConfig
 from firth.vectors.display import Report
 from firth.vectors.encoding import encoded
 from firth.vectors.sentences import opened
@@ -135,7 +134,11 @@ class TrainedVectors(VectorsLearner):
         given = {field.name: getattr(self.config, field.name) for field in dataclasses.fields(VectorsConfig)}
         alone: dict[str, Any] = {**given, "threads": 1, "deterministic": True}
         words = {"lower": self.config.lower, "strip_punctuation": self.config.strip_punctuation}
-        return train(corpus, **alone, **words, watcher=TrainingCallbacks(block=report))
+        vectors = train(corpus, **alone, **words, watcher=TrainingCallbacks(block=report))
+        if not self.config.add_contexts:
+            return vectors
+        assert vectors.outputs is not None
+        return WordVectors(vectors.words, vectors.vectors + vectors.outputs, vectors.counts, vectors.metadata)
 
 
 @dataclass(frozen=True)
