@@ -210,7 +210,7 @@ def test_each_gives_vectors_for_every_combination() -> None:
         ({"settings": {"vectors": WORDS}}, '"counts.corpus" is missing'),
         ({"settings": {"vectors": WORDS, "counts": WORDS | {"svd": 0}}}, "svd is 0"),
         ({"settings": {"vectors": WORDS, "counts": WORDS | {"dim": 3}}}, 'unknown key "counts.dim"'),
-        ({"arm": {"x": {}}, "claim": []}, 'the arm "x" has none of recipe, vectors, counts'),
+        ({"arm": {"x": {}}, "claim": []}, 'the arm "x" has none of recipe, vectors, counts, dynamics'),
         ({"arm": {"x": {"recipe": "hello", "vectors": {}}}, "claim": []}, 'the arm "x" has recipe and vectors'),
         ({"arm": TABLE["arm"] | {"x": {"vectors": {}, "after": "ppmi"}}}, "arm.x.after only applies to arms with a recipe"),
         ({"budget": {"equal": "steps", "to": "ppmi"}}, "the budget only applies to arms with a recipe"),
