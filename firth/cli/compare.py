@@ -9,8 +9,10 @@ import typer
 
 from firth.cli.app import Json, Latex, app, expect_one_form, print_json, print_report, verb
 from firth.cli.save_option import Save, save_figures, section
-from firth.cli.suggestions import Verbs
-from firth.files import is_folder
+from firth.cli.suggestions import Verbs, suggestion
+from firth.errors import ConfigError
+from firth.files import is_file, is_folder
+from firth.shipped import FOLDER
 
 
 class _Comparisons(Verbs):
@@ -22,6 +24,17 @@ class _Comparisons(Verbs):
             args = ["runs", *args]
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            if is_file(FOLDER / f"{name}.toml"):
+                raise ConfigError(
+                    f'"{name}" is a recipe; expected two or more trained runs. Train one with `firth train {name} --out RUN`.'
+                )
+            if not suggestion(name, ctx.find_root().command):
+                raise ConfigError(f'there is no run "{name}"; expected two or more. Write firth compare RUN RUN.')
+        return super().resolve_command(ctx, args)
 
 
 group = typer.Typer(cls=_Comparisons, rich_markup_mode=None, help="Compare trained models, or architectures, side by side.")

@@ -54,11 +54,11 @@ class Verbs(typer.core.TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         self.suggest_commands = False  # typer's own, which takes "gradient" for "train"
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"No such command '{args[0]}'.{_suggestion(args[0], ctx.find_root().command)}")
+            ctx.fail(f"No such command '{args[0]}'.{suggestion(args[0], ctx.find_root().command)}")
         return super().resolve_command(ctx, args)
 
 
-def _suggestion(given: str, program: Any) -> str:
+def suggestion(given: str, program: Any) -> str:
     """A verb of any group with a similar spelling, or with the same meaning."""
     word = given.lower()
     near = difflib.get_close_matches(word, spelled := _spelled(program), n=2, cutoff=_CLOSE)

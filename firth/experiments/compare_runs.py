@@ -180,9 +180,7 @@ def compare_runs(
     report = followed(progress)
     paths = [Path(run).expanduser() for run in runs]
     if len({path.resolve() for path in paths}) < max(2, len(paths)):
-        raise ConfigError(
-            f"{len(paths)} runs are given, {', '.join(map(str, paths)) or 'none'}; expected two or more different ones"
-        )
+        raise ConfigError(f"runs to compare: {', '.join(map(str, paths)) or 'none'}; expected two or more different ones")
     if samples < 100:
         raise ConfigError(f"samples is {samples}; expected 100 or more")
     named = groups(paths, apart)

@@ -80,8 +80,8 @@ def _above(network: Network, token_BT: Tensor, length_B: Tensor) -> list[Tensor]
     match network:
         case Tagger() if network.spelling is not None:
             raise ConfigError(
-                "this tagger also encodes the characters of its words (model.characters), so its tokens have no vectors of their "
-                "own. Use a run without model.characters"
+                "this tagger also encodes the characters of its words (model.spelling), so its tokens have no vectors of their "
+                "own. Use a run without model.spelling"
             )
         case Readout(encoder=CausalEncoder() as encoder):
             return _of_language(encoder.decoder, token_BT, length_B)

@@ -70,9 +70,9 @@ class RecurrentEncoder(EmbeddingEncoder):
 
     def __init__(self, config: RecurrentEncoderConfig, vocab: int) -> None:
         super().__init__()
-        inputs = config.embedding_width
+        inputs = config.embedding_width + config.spelling.beside
         self.dropout = config.dropout
-        self.embedding = nn.Embedding(vocab, inputs)
+        self.embedding = nn.Embedding(vocab, config.embedding_width)
         self.recurrent = Recurrent(
             config.kind, inputs, config.width, config.depth, dropout=config.dropout, bidirectional=config.bidirectional
         )

@@ -13,6 +13,7 @@ from firth.layers.pool import PoolerKind, PoolKind
 from firth.layers.recurrent import CellKind
 from firth.models.config import ModelSettings, TransformerSettings, at_least_one, at_most, check_fraction, check_sizes
 from firth.models.embedding_config import EncoderEmbeddingConfig, SizedEmbeddingConfig, TokenEmbeddingConfig
+from firth.models.spelling import JoinedSpellingConfig, SpellingConfig
 from firth.models.tag_readouts import TagReadoutKind
 
 
@@ -47,7 +48,7 @@ class RecurrentEncoderConfig(ModelSettings):
     bidirectional: bool = True  # read the text in both directions
     # how the vectors of a text's tokens become one vector: the first, the last, their mean, their maximum, or learned attention
     pool: PoolKind = "max"
-    characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
+    spelling: JoinedSpellingConfig = JoinedSpellingConfig()  # use of each word's spelling, for taggers
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
     dropout: float = 0.0  # dropout rate on the embedded tokens, between layers, and before the output layer
@@ -55,7 +56,6 @@ class RecurrentEncoderConfig(ModelSettings):
     def __post_init__(self) -> None:
         at_least_one(width=self.width, depth=self.depth)
         check_sizes(self)
-        _check_characters(self.characters)
         check_fraction("dropout", self.dropout)
 
     @property
@@ -80,7 +80,7 @@ class TransformerEncoderConfig(TransformerSettings):
     # set, every layer has its own
     layer_groups: int | None = None
     segments: int = 0  # number of segment embeddings, such as one for the question and one for the passage; 0: none
-    characters: int = 0  # dimension of the byte embeddings that encode each word's spelling; 0: spelling is not used
+    spelling: SpellingConfig = SpellingConfig()  # use of each word's spelling, for taggers
     # how scores become tags: the best tag of each word (softmax), or the best sequence of tags (crf)
     readout: TagReadoutKind = "softmax"
     # a layer norm(φ(W x + c)) before the output layer of a classifier, tagger or question answerer, as in ModernBERT; masked
@@ -90,7 +90,6 @@ class TransformerEncoderConfig(TransformerSettings):
     transform_activation: Plain = "gelu"  # activation φ of that layer
 
     def __post_init__(self) -> None:
-        _check_characters(self.characters)
         if self.segments < 0:
             raise ConfigError(f"model.segments is {self.segments}; expected 0 or more")
         at_most("segments", self.segments)
@@ -123,12 +122,6 @@ class TransformerEncoderConfig(TransformerSettings):
     @property
     def embedding_width(self) -> int:
         return self.embedding.width or self.width
-
-
-def _check_characters(characters: int) -> None:
-    if characters < 0:
-        raise ConfigError(f"model.characters is {characters}; expected 0 or more")
-    at_most("characters", characters)
 
 
 EncoderConfig = AverageConfig | RecurrentEncoderConfig | TransformerEncoderConfig

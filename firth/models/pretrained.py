@@ -22,10 +22,10 @@ from firth.models.readouts import Readout
 # Settings that do not change the role of a weight, or only that of weights which the other model lacks.
 _MAY_DIFFER = frozenset(
     {
-        "family", "context", "tied", "shared", "output_bias", "segments", "pool", "pooler", "readout", "characters",
-        "transform", "transform_bias", "logit_cap", "embedding.vectors", "embedding.vectors_fixed", "attention.mask",
-        "attention.span", "attention.scale", "attention.cap", "attention.feature_width", "position.scaling", "position.context",
-        "position.factor",
+        "family", "context", "tied", "shared", "output_bias", "segments", "pool", "pooler", "readout", "spelling.kind",
+        "spelling.width", "transform", "transform_bias", "logit_cap", "embedding.vectors", "embedding.vectors_fixed",
+        "attention.mask", "attention.span", "attention.scale", "attention.cap", "attention.feature_width", "position.scaling",
+        "position.context", "position.factor",
     }
 )  # fmt: skip
 _OF_TOKENS = ("embedding.weight", "output.weight", "output.bias", "output_bias")  # one row per token

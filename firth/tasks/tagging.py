@@ -35,6 +35,7 @@ from firth.text.data.lengths import refuse_longer
 from firth.text.data.tagged import Tagged, encode_tagged, encode_words, prepare_tagged
 from firth.training.loop import Loss
 
+Among = Literal["all", "singletons"]
 AT_ONCE = 128  # sentences per batch of inference
 _SCALARS = ("loss", "accuracy", "f1", "words", "sentences")  # the metrics in a log line
 
@@ -43,10 +44,15 @@ _SCALARS = ("loss", "accuracy", "f1", "words", "sentences")  # the metrics in a 
 class TaggingConfig(TokenLossConfig):
     kind: Literal["tagging"] = "tagging"
     unknown: float = 0.0  # share of the tokens that training replaces by <unk>; needs a tokenizer that has it
+    unknown_among: Among = "all"  # the tokens that may be replaced: all, or those that occur once in the training data
 
     def __post_init__(self) -> None:
         if not 0 <= self.unknown < 1:
             raise ConfigError(f"objective.unknown is {self.unknown}; expected 0 ≤ unknown < 1")
+        if self.unknown_among != "all" and not self.unknown:
+            raise ConfigError(
+                f'objective.unknown_among is "{self.unknown_among}", but objective.unknown is 0. Set it, for example to 0.5.'
+            )
 
 
 def tagging(
@@ -146,7 +152,7 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
     run_class = TaggerRun
     noun = "a tagger"
     can = (TAG, *ON_TEXT)
-    uses = frozenset({"model.characters", "model.readout"})
+    uses = frozenset({"model.spelling.width", "model.readout"})
     classes_in = "tags"
     unsupported = {  # noqa: RUF012 (a ClassVar in Task)
         "training.carry": "a tagger has no state to carry between sentences",
@@ -169,6 +175,11 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
                 f"objective.unknown is {objective.unknown}, but a {data.tokenizer.kind} tokenizer has no <unk>. Remove it, or "
                 'choose tokenizer.kind = "word" or "wordpiece".'
             )
+        if objective.unknown_among == "singletons" and not data.train.once.any():
+            raise ConfigError(
+                'objective.unknown_among is "singletons", but no token occurs once in the training data. Set '
+                'tokenizer.min_count = 1, or objective.unknown_among = "all".'
+            )
         if self.recipe.training.select == "f1" and not marks_spans(data.labels):
             shown = ", ".join(data.labels[:5])
             raise ConfigError(f'training.select is "f1", but these tags mark no spans: {shown} … Choose "loss" or "accuracy".')
@@ -183,14 +194,15 @@ class Tagging(Task[TaggedConfig, TaggingConfig, Tagged]):
         return tagger(self.recipe.model, vocab, self.classes())
 
     def batches(self, data: Tagged) -> BucketedSentences:
-        training = self.recipe.training
+        training, spelling = self.recipe.training, getattr(self.recipe.model, "spelling", None)
         return BucketedSentences(
             data.train,
             training.batch,
             training.seed,
-            spelled=bool(getattr(self.recipe.model, "characters", 0)),
+            spelled=spelling is not None and spelling.width > 0,
             hidden=self.recipe.objective.unknown,
             unknown=data.tokenizer.unknown,
+            rare=self.recipe.objective.unknown_among == "singletons",
         )
 
     def loss(self, data: Tagged) -> Loss:

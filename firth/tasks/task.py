@@ -97,7 +97,7 @@ SPECIAL = (
     "tokenizer.joint",
     "tokenizer.vectors",
     "tokenizer.start",
-    "model.characters",
+    "model.spelling.width",
     "model.readout",
     *(f"decoding.{name}" for name in (*SEARCHING, "stop", *CONSTRAINING)),
     "training.batch_tokens",
@@ -289,8 +289,10 @@ AnyTask = Task[Any, Any, Any]
 
 def changed(recipe: Tables[Any, Any], setting: str) -> str | None:
     """The value of `table.key` as TOML writes it; None where it is the default, a switch is off, or there is no such key."""
-    table, key = setting.split(".")
+    table, *inner, key = setting.split(".")
     config = getattr(recipe, table)
+    for name in inner:
+        config = getattr(config, name, None)
     fields = getattr(type(config), "__dataclass_fields__", {})
     if key not in fields or getattr(config, key) == fields[key].default:
         return None

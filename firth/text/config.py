@@ -21,6 +21,7 @@ Kind = Literal[LearnedKind, "imported"]
 
 ChatSkill = Literal["opinions", "reviews", "dutch", "dates", "tags"]
 CHAT_SKILLS: tuple[ChatSkill, ...] = get_args(ChatSkill)
+TagScheme = Literal["iob2", "bioes"]
 SceneKind = Literal["one", "count", "relation"]
 SCENE_KINDS: tuple[SceneKind, ...] = get_args(SceneKind)
 BYTES = 256  # bpe and unigram have every byte, so that they can spell any text
@@ -133,6 +134,8 @@ class TaggedConfig(DataConfig):
     word_column: int | str | None = renamed("word", default=None)
     # column of the tags, by number from 1 or by CoNLL-U name; if not set, the last (CoNLL) or "upos" (CoNLL-U)
     tag_column: int | str | None = renamed("column", default=None)
+    # convert tags that mark spans: IOB1, IOB2, BIOES and BILOU are read; if not set, tags are as the files have them
+    tag_scheme: TagScheme | None = None
     labels: tuple[str, ...] | None = None  # tags, in the order of their numbers; training fills it in
 
     has_tags: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Settings for training word vectors."""
+"""Settings for training and counting word vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from firth.text.threads import cores
 Model = Literal["skipgram", "cbow"]
 Loss = Literal["ns", "hs", "softmax"]
 Device = Literal["cpu", "cuda"]
+Weight = Literal["raw", "ppmi"]
+MAX_VOCAB = 5000  # words that are counted: a dense matrix of 100 MB
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,51 @@ class VectorsConfig:
         if self.deterministic or self.device == "cuda":
             return 1
         return self.threads or cores()
+
+
+@dataclass(frozen=True)
+class CooccurrenceConfig:
+    """What is counted, and what becomes of the counts."""
+
+    window: int = setting(5, "words on each side that count as context")
+    dynamic: bool = setting(
+        False, "count a context at distance k as (window − k + 1) / window, the share of word2vec's windows that reach it"
+    )
+    sample: float = setting(
+        0.0,
+        "subsampling threshold t: a word of relative frequency f counts as √(t/f) + t/f of a word, at most 1; 0 keeps all",
+    )
+    weight: Weight = setting("ppmi", "weight: raw (counts) or ppmi (positive mutual information)")
+    smoothing: float = setting(1.0, "power α of the counts of contexts in PPMI; 0.75 is that of word2vec's negative samples")
+    negatives: int = setting(1, "shift PPMI by the logarithm of this number, as so many negative samples do")
+    svd: int | None = setting(None, "reduce the vectors to this dimension; by default one column for each word")
+    power: float = setting(1.0, "power p of the singular values: 1 for U S, 0 for U")
+    add_contexts: bool = setting(False, "add the vector of each word as a context, V Sᵖ, to its own")
+    min_count: int = setting(1, "ignore words that occur fewer times than this, before windows are formed")
+    max_vocab: int = setting(MAX_VOCAB, "keep only this many of the most frequent words")
+
+    def __post_init__(self) -> None:
+        if self.weight not in get_args(Weight):
+            raise ConfigError(f'unknown weight "{self.weight}"; expected raw or ppmi')
+        for name in ("window", "min_count", "max_vocab", "svd", "negatives"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; expected at least 1")
+        for name in ("sample", "smoothing", "power"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; expected a number ≥ 0")
+        self._refuse_without("weight", "ppmi", "smoothing", "negatives")
+        if self.svd is None:
+            self._refuse_without("svd", None, "power", "add_contexts")
+
+    def _refuse_without(self, needed: str, value: str | None, *names: str) -> None:
+        """Refuse settings that only apply to another value of `needed`."""
+        if value is not None and getattr(self, needed) == value:
+            return
+        for name in names:
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                only = f'the {needed} "{value}"' if value else needed
+                raise ConfigError(f"{name} is {getattr(self, name)}, which only applies to {only}. Remove it, or set {needed}.")
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -76,7 +76,7 @@ def test_a_task_without_sums_is_compared_without_a_test(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("runs", "message"),
     [
-        (("lstm",), "1 runs are given"),
+        (("lstm",), "expected two or more different ones"),
         (("lstm", "lstm"), "two or more different ones"),
         (("lstm", "classifier"), "Only runs of the same task can be compared"),
         (("lstm", "word"), "not evaluated on the same texts"),
@@ -107,6 +107,20 @@ def test_a_misspelt_comparison_gets_a_suggestion(firth: Firth) -> None:
     answer = firth("compare", "lerning")
     assert answer.code == 2
     assert "Did you mean 'firth compare learning'" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("hello", '"hello" is a recipe; expected two or more trained runs. Train one with `firth train hello --out RUN`.'),
+        ("nosuch-7", 'there is no run "nosuch-7"; expected two or more. Write firth compare RUN RUN.'),
+        ("gradient", "Did you mean 'firth inspect RUN TEXT --what flow'"),
+    ],
+)
+def test_one_name_that_is_no_folder_is_told_what_is_compared(firth: Firth, name: str, says: str) -> None:
+    answer = firth("compare", name)
+    assert answer.code == 2
+    assert says in answer.err
 
 
 def test_models_are_named_after_their_folders(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ PROMISED |= {"docs-char-linear", "docs-char-gla", "docs-char-based"}
 PROMISED |= {f"tinyshakespeare-{kind}" for kind in ("gpt", "gpt-cpu", "lstm")}
 PROMISED |= {"ptb-rnn", "ptb-lstm-medium", "ptb-lstm-large", "wikitext2-lstm", "wikitext2-transformer"}
 PROMISED |= {"sst2-average"}
-PROMISED |= {"ewt-pos-bilstm", "ewt-pos-transformer"}
+PROMISED |= {"ewt-pos-bilstm", "ewt-pos-transformer", "conll-ner-bilstm-crf"}
 PROMISED |= {"icl-swap", "icl-swap-lstm", "icl-regression", "icl-regression-lstm"}
 DOCS_VOCAB, SHAKESPEARE_VOCAB = 97, 65
 

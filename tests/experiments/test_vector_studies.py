@@ -110,6 +110,16 @@ def test_a_study_measures_the_vectors_that_training_gives() -> None:
     assert "word vectors" in Path("page.html").read_text()
 
 
+def test_the_vectors_of_contexts_are_added_where_the_arm_says_so() -> None:
+    arms = {"own": {"vectors": {}}, "both": {"vectors": {"add_contexts": True}}, "ppmi": {"counts": {}}}
+    result = report(TABLE | {"arm": arms, "claim": [], "measure": {"spearman": TABLE["measure"]["spearman"]}}, scale="short")
+    own, both = (firth.vectors.load(f"out/runs/{arm}-0/vectors.firth", progress=False) for arm in ("own", "both"))
+    assert own.outputs is not None
+    assert np.array_equal(both.vectors, own.vectors + own.outputs)
+    pairs = evaluation.read_pairs("pairs.txt")
+    assert result.values("both", "spearman") == [evaluation.similarity(both, pairs, "").spearman]
+
+
 def test_finished_vectors_are_neither_trained_nor_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     first = report(TABLE, scale="short").facts()
     monkeypatch.setattr(TrainedVectors, "make", None)  # whoever trains now fails
@@ -195,11 +205,12 @@ def test_each_gives_vectors_for_every_combination() -> None:
         ({"settings": {"vectors": WORDS | {"threads": 2}}}, "vectors.threads cannot be set in a study"),
         ({"settings": {"vectors": WORDS | {"device": "cuda"}}}, "vectors.device cannot be set in a study"),
         ({"settings": {"vectors": WORDS | {"loss": "hs", "negatives": 3}}}, 'vectors.negatives only applies to the loss "ns"'),
+        ({"settings": {"vectors": WORDS | {"loss": "hs", "add_contexts": True}}}, "vectors.add_contexts needs vectors of"),
         ({"settings": {"vectors": WORDS | {"dim": 0}}}, "dim is 0"),
         ({"settings": {"vectors": WORDS}}, '"counts.corpus" is missing'),
         ({"settings": {"vectors": WORDS, "counts": WORDS | {"svd": 0}}}, "svd is 0"),
         ({"settings": {"vectors": WORDS, "counts": WORDS | {"dim": 3}}}, 'unknown key "counts.dim"'),
-        ({"arm": {"x": {}}, "claim": []}, 'the arm "x" has none of recipe, vectors, counts'),
+        ({"arm": {"x": {}}, "claim": []}, 'the arm "x" has none of recipe, vectors, counts, dynamics'),
         ({"arm": {"x": {"recipe": "hello", "vectors": {}}}, "claim": []}, 'the arm "x" has recipe and vectors'),
         ({"arm": TABLE["arm"] | {"x": {"vectors": {}, "after": "ppmi"}}}, "arm.x.after only applies to arms with a recipe"),
         ({"budget": {"equal": "steps", "to": "ppmi"}}, "the budget only applies to arms with a recipe"),
@@ -249,13 +260,14 @@ def test_the_named_tests_are_those_of_evaluate() -> None:
     words = [word for pairs in rated.values() for pair in pairs[:40] for word in (pair.a, pair.b)]
     words += ["boy", "girl", "brother", "sister"]
     Path("text.txt").write_text("\n".join(" ".join(draw.choices(words, k=9)) for _ in range(300)))
-    measures = {"analogies": {"metric": "analogies"}} | {name: {"metric": f"similarity.{name}"} for name in files}
+    measures = {"analogies": {"metric": "analogies"}} | {name: {"metric": f"similarity.{name}"} for name in [*files, "mean"]}
     arms = {"one": {"vectors": WORDS | {"dim": 9}}}
     result = report({"summary": "Named tests", "seeds": 1, "measure": measures, "arm": arms})
     vectors = firth.vectors.load("out/runs/one-0/vectors.firth", progress=False)
     expected = {name: evaluation.similarity(vectors, pairs, name).spearman for name, pairs in rated.items()}
     assert {name: result.values("one", name) for name in files} == {name: [value] for name, value in expected.items()}
     assert len(set(expected.values())) == 3
+    assert result.values("one", "mean") == [pytest.approx(sum(value or 0 for value in expected.values()) / 3)]
     solved = evaluation.analogies(vectors, questions).total
     assert solved.covered
     assert result.values("one", "analogies") == [solved.accuracy]

@@ -198,5 +198,5 @@ def test_only_learned_positions_end() -> None:
 
 def test_a_tagger_that_reads_spellings_has_no_vectors_of_tokens_alone() -> None:
     model = drawn(tagger(lstm(characters=4), VOCAB, CLASSES))
-    with pytest.raises(ConfigError, match=r"encodes the characters of its words \(model\.characters\)"):
+    with pytest.raises(ConfigError, match=r"encodes the characters of its words \(model\.spelling\)"):
         layers(model, TOKENS, LENGTHS)

@@ -138,7 +138,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         'scaling = "dynamic" depends on the length of the text',
     ),
     "linear": (lambda: causal(attention="linear", position="none"), "LinearAttention, whose state is not keys and values"),
-    "spelling": (lambda: tagger(encoding(characters=4), VOCAB, 5), r"model\.characters"),
+    "spelling": (lambda: tagger(encoding(characters=4), VOCAB, 5), r"model\.spelling"),
     "crf": (lambda: tagger(encoding(readout="crf"), VOCAB, 5), r'model\.readout = "crf"'),
 }
 

@@ -9,7 +9,8 @@ import torch
 from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, size_of
 from firth.models.encoder import RecurrentEncoder
 from firth.models.initialise import initialise
-from firth.models.tagger import SpellingEncoder, Tagger, tagger
+from firth.models.spelling import SpellingConvolution, SpellingEncoder
+from firth.models.tagger import Tagger, tagger
 from firth.tasks.tagging import tagging
 from firth.text.batches.sentences import spelling
 from firth.text.config import TokenizerConfig
@@ -25,10 +26,16 @@ ENCODERS: dict[str, EncoderConfig] = {
     "average": AverageConfig(kind="average", width=5),
     "lstm": RecurrentEncoderConfig(kind="lstm", width=4, embedding=5, depth=2),
     "lstm, spelled": RecurrentEncoderConfig(kind="lstm", width=4, embedding=5, characters=3),
+    "lstm, spelled by an lstm": RecurrentEncoderConfig(
+        kind="lstm", width=4, embedding=5, spelling={"kind": "lstm", "width": 3, "join": "concatenate"}
+    ),
+    "lstm, spelled beside": RecurrentEncoderConfig(
+        kind="lstm", width=4, embedding=5, spelling={"width": 2, "join": "concatenate"}
+    ),
     "gru, forwards": RecurrentEncoderConfig(kind="gru", width=4, bidirectional=False),
     "transformer": TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=32),
     "transformer, spelled": TransformerEncoderConfig(
-        kind="transformer", width=8, depth=1, heads=2, context=32, position="sinusoidal", characters=3
+        kind="transformer", width=8, depth=1, heads=2, context=32, position="sinusoidal", spelling={"kind": "lstm", "width": 3}
     ),
 }
 
@@ -62,33 +69,50 @@ def test_a_sentence_is_tagged_as_it_would_be_alone_whatever_stands_behind_it(nam
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-def by_hand(model: SpellingEncoder, word: str) -> torch.Tensor:
-    """P max_k (A [s_k; s_k+1; s_k+2] + a) + b, window by window."""
+def features(model: SpellingEncoder, word: str) -> torch.Tensor:
+    """max_k (A [s_k; s_k+1; s_k+2] + a), window by window; or the last states of torch's LSTM."""
     s_Kc = model.symbols.weight[torch.from_numpy(spelling(word).astype(np.int64))]
-    windows = [model.windows.weight @ torch.cat(list(s_Kc[k : k + 3])) + model.windows.bias for k in range(len(s_Kc) - 2)]
-    return model.features.weight @ torch.stack(windows).max(0).values + model.features.bias
+    if isinstance(model, SpellingConvolution):
+        windows = [model.windows.weight @ torch.cat(list(s_Kc[k : k + 3])) + model.windows.bias for k in range(len(s_Kc) - 2)]
+        return torch.stack(windows).max(0).values
+    c = s_Kc.shape[1]
+    plain = torch.nn.LSTM(c, c, bidirectional=True).double()
+    plain.load_state_dict(model.get_submodule("recurrent.layers.0").state_dict())
+    h_Kd = plain(s_Kc)[0]
+    return torch.cat([h_Kd[-1, :c], h_Kd[0, c:]])
 
 
-def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word() -> None:
-    model = made("lstm, spelled")
+def by_hand(model: SpellingEncoder, word: str) -> torch.Tensor:
+    f = features(model, word)
+    return f if model.features is None else model.features.weight @ f + model.features.bias
+
+
+@pytest.mark.parametrize("name", ["lstm, spelled", "lstm, spelled by an lstm", "lstm, spelled beside"])
+def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word(name: str) -> None:
+    model = made(name)
     encoder = model.encoder
     assert isinstance(encoder, RecurrentEncoder)
     assert model.spelling is not None
-    plain = torch.nn.LSTM(5, 4, bidirectional=True, batch_first=True).double()
+    beside = 0 if model.spelling.features is not None else len(by_hand(model.spelling, "a"))
+    plain = torch.nn.LSTM(5 + beside, 4, bidirectional=True, batch_first=True).double()
     plain.load_state_dict(encoder.recurrent.layers[0].state_dict())
     for sentence, found in zip(SENTENCES, logits(model, SENTENCES), strict=True):
         x_Te, firsts = [], []
         for word in sentence:
             firsts.append(len(x_Te))
-            pieces = [encoder.embedding.weight[int(id)] for id in TOKENIZER.encode(word)]
-            x_Te += [pieces[0] + by_hand(model.spelling, word), *pieces[1:]]
+            pieces, spelled = [encoder.embedding.weight[int(id)] for id in TOKENIZER.encode(word)], by_hand(model.spelling, word)
+            if beside:
+                x_Te += [torch.cat([pieces[0], spelled]), *(torch.cat([one, torch.zeros(beside)]) for one in pieces[1:])]
+            else:
+                x_Te += [pieces[0] + spelled, *pieces[1:]]
         x_Td = plain(torch.stack(x_Te)[None])[0][0]
         assert torch.allclose(found, x_Td[firsts] @ model.output.weight.T + model.output.bias, rtol=1e-10)
     assert max(len(TOKENIZER.encode(word)) for sentence in SENTENCES for word in sentence) > 1
 
 
-def test_a_spelling_is_the_same_however_long_the_others_are() -> None:
-    model = made("lstm, spelled").spelling
+@pytest.mark.parametrize("name", ["lstm, spelled", "lstm, spelled by an lstm"])
+def test_a_spelling_is_the_same_however_long_the_others_are(name: str) -> None:
+    model = made(name).spelling
     assert model is not None
     words = ["a", "cats", "unseen", "é"]
     symbols = [torch.from_numpy(spelling(word).astype(np.int64)) for word in words]
@@ -101,7 +125,7 @@ def test_the_same_piece_with_another_spelling_is_another_word_and_without_charac
     """Both are <unk>, but only one model sees how they are written."""
     unknown = [["日本"], ["北京"]]
     assert {int(id) for (word,) in unknown for id in TOKENIZER.encode(word)} == {TOKENIZER.unknown}
-    for name, same in (("lstm, spelled", False), ("lstm", True)):
+    for name, same in (("lstm, spelled", False), ("lstm, spelled beside", False), ("lstm", True)):
         one, other = logits(made(name), unknown)
         assert torch.equal(one, other) == same
 

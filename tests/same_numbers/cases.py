@@ -180,7 +180,9 @@ TAGGERS: dict[str, Table] = {
     "average, crf": {"kind": "average", "width": 8, "readout": "crf"},
     "lstm": {"kind": "lstm", "width": 8, "readout": "softmax"},
     "lstm, characters, crf": {"kind": "lstm", "width": 8, "characters": 4, "readout": "crf"},
+    "lstm, spelled by an lstm": {"kind": "lstm", "width": 8, "spelling": {"kind": "lstm", "width": 4, "join": "concatenate"}},
     "transformer, characters": TRANSFORMER | {"characters": 4},
+    "transformer, spelled by an lstm": TRANSFORMER | {"spelling": {"kind": "lstm", "width": 4}},
     "transformer, crf": TRANSFORMER | {"readout": "crf"},
     "transformer, transform": TRANSFORMER | {"transform": True},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tags import SENTENCES, SPANS, tagger_table, write
 from tiny_runs import assert_identical, outcome, stopping_at, undisturbed
 
 import firth
-from firth.api import compose, load, train_recipe
+from firth.api import compose, find_recipe, load, train_recipe
 from firth.config import Table
 from firth.errors import ConfigError, DataError, FirthError, Interrupted
 from firth.tasks.tagging import Tags
@@ -94,6 +95,38 @@ def test_spans_are_scored_and_can_select(spans: Path) -> None:
     assert valid[-1].keys() == {"loss", "accuracy", "f1", "words", "sentences"}
 
 
+def entities(path: Path, endings: dict[str, str], names: int, seed: int) -> Path:
+    """Names that only their endings tell apart, in the four columns and the IOB1 tags of CoNLL-2003."""
+    draw = random.Random(seed)
+
+    def name(ending: str) -> str:
+        return "".join(draw.choices("bdfgklmnprstv", k=4)).capitalize() + ending
+
+    text = "-DOCSTART- -X- -X- O\n\n"
+    for kind, ending in [*endings.items()] * names:
+        words = [("yesterday", "O"), (name(ending), f"I-{kind}"), *[(name(ending), f"I-{kind}")] * (draw.random() < 0.5)]
+        text += "".join(f"{word} NN I-NP {tag}\n" for word, tag in [*words, ("won", "O")]) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_recipe_for_named_entities_learns_a_conll_file_from_the_characters_of_names(tmp_path: Path) -> None:
+    endings = {"PER": "son", "LOC": "ham"}
+    files = {part: entities(tmp_path / f"{part}.txt", endings, 20, seed) for seed, part in enumerate(("", "valid_", "test_"))}
+    settings: Table = {f"data.{part}path": str(path) for part, path in files.items()} | {"data.format": "conll"}
+    settings |= {"model.width": 12, "model.embedding.width": 8, "model.spelling.width": 8, "model.dropout": 0.2}
+    settings |= {"training.steps": 60, "training.batch": 8, "training.warmup": 5, "training.rate": 0.03}
+    settings |= {"training.average": 0.9, "training.evaluate_every": 30, "training.device": "cpu"}
+    run = load(train_recipe(find_recipe("conll-ner-bilstm-crf", [*settings.items()]), tmp_path / "run").path)
+    assert run.labels == ("B-LOC", "B-PER", "E-LOC", "E-PER", "O", "S-LOC", "S-PER")
+    result = run.evaluate(split="test")
+    assert result["f1"] > 0.9
+    assert result["f1_strict"] is not None
+    assert run.evaluate(files["test_"])["f1"] == result["f1"], "another file is converted as well"
+    person, place = run.tag(["yesterday Gimson won", "yesterday Tarlham Vestham won"])
+    assert (person.tags, place.tags) == (("O", "S-PER", "O"), ("O", "B-LOC", "E-LOC", "O"))
+
+
 def test_the_log_of_parts_of_speech_has_no_f1(run: Path) -> None:
     valid = [line["valid"] for line in read_log(run / "log.jsonl") if "valid" in line]
     assert len(valid) == 2
@@ -124,9 +157,20 @@ def test_evaluation_reads_the_runs_own_sentences_or_another_file(run: Path, tmp_
         model.evaluate(write(tmp_path / "wrong.conll", [[("the", "X")]]))
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
-    table = tagger_table(write(tmp_path / "a.conll"), steps=14, evaluate_every=5, checkpoint_every=4, average=0.9)
-    recipe = compose(table, ["objective.unknown=0.2"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective.unknown": 0.2},
+        {"objective.unknown": 0.5, "objective.unknown_among": "singletons"},
+        {"model.spelling": {"kind": "lstm", "width": 4, "join": "concatenate"}, "model.readout": "crf"},
+    ],
+    ids=["convolution", "singletons", "lstm"],
+)
+def test_a_run_that_was_stopped_goes_on_to_the_bit(changes: Table, tmp_path: Path) -> None:
+    rare = [[(f"word{n}", "NOUN"), ("falls", "VERB")] for n in range(8)]
+    path = write(tmp_path / "a.conll", SENTENCES + rare)
+    table = tagger_table(path, steps=14, evaluate_every=5, checkpoint_every=4, average=0.9)
+    recipe = compose(table, list(changes.items()))
     expected = undisturbed(recipe, tmp_path / "whole")
     with pytest.raises(Interrupted):
         train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
@@ -198,12 +242,24 @@ def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path)
         ({"data": {"path": "a.csv", "columns": ["a", "b"]}}, r"data\.columns only applies to csv and tsv; objective\.kind is"),
         ({"model": {"kind": "lstm"}}, r'objective\.kind = "tagging" needs model\.family = "encoder"; it'),
         ({"objective": {"kind": "tagging", "unknown": 1.0}}, r"objective\.unknown is 1\.0; expected 0 ≤ unknown < 1"),
+        (
+            {"objective": {"kind": "tagging", "unknown_among": "singletons"}},
+            r'objective\.unknown_among is "singletons", but objective\.unknown is 0\. Set it',
+        ),
         ({"training": {"carry": True}}, r"training\.carry is true, but a tagger has no state to carry"),
         ({"training": {"compile": True}}, r"training\.compile is true"),
         ({"expected": {"metric": "perplexity"}}, r'expected\.metric is "perplexity"; for tagging choose'),
-        ({"model": {"family": "encoder", "kind": "lstm", "characters": -1}}, r"model\.characters is -1; expected 0 or more"),
+        ({"model": {"family": "encoder", "kind": "lstm", "characters": -1}}, r"model\.spelling\.width is -1; expected 0 or"),
+        (
+            {"model": {"family": "encoder", "kind": "lstm", "spelling": "lstm"}},
+            r"model\.spelling\.width is 0, so the spelling is not used\. Set it, for example to 25\.",
+        ),
+        (
+            {"model": {"family": "encoder", "kind": "transformer", "spelling": {"width": 4, "join": "add"}}},
+            r'unknown key "model\.spelling\.join"',
+        ),
     ],
-    ids=range(9),
+    ids=range(12),
 )
 def test_tables_that_do_not_go_together_are_refused(change: Table, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -220,7 +276,7 @@ def test_tables_that_do_not_go_together_are_refused(change: Table, message: str)
         ({"data": {"path": "a", "format": "conll"}}, r'data\.format = "conll" only applies to tagging\. Remove it\.'),
         (
             {"model": {"family": "encoder", "kind": "lstm", "characters": 4}},
-            r"model\.characters = 4 only applies to tagging; objective\.kind",
+            r"model\.spelling\.width = 4 only applies to tagging; objective\.kind",
         ),
         ({"data": {"name": "conll2003"}}, r'data\.name = "conll2003" is a set of tagged words, but'),
     ],
@@ -240,3 +296,8 @@ def test_unknown_words_need_an_unk(tmp_path: Path) -> None:
     table = tagger_table(write(tmp_path / "a.conll")) | {"tokenizer": {"kind": "bpe"}}
     with pytest.raises(ConfigError, match=r"objective\.unknown is 0\.1, but a bpe tokenizer has no <unk>\."):
         train_recipe(compose(table, ["objective.unknown=0.1"]), tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"no token occurs once in the training data\. Set tokenizer\.min_count = 1, or"):
+        train_recipe(
+            compose(tagger_table(write(tmp_path / "b.conll")), ["objective.unknown=0.5", "objective.unknown_among=singletons"]),
+            tmp_path / "other",
+        )

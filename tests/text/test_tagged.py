@@ -15,8 +15,9 @@ from tags import SENTENCES, Tagged, write
 
 from firth.errors import ConfigError, DataError
 from firth.text.batches.sentences import BucketedSentences, spelling
-from firth.text.config import TaggedConfig, TokenizerConfig
+from firth.text.config import TaggedConfig, TagScheme, TokenizerConfig
 from firth.text.data.running_text import prepare
+from firth.text.data.tag_schemes import in_scheme
 from firth.text.data.tagged import encode_tagged, encode_words, prepare_tagged
 from firth.text.readers.conll import ConllColumns, Sentence
 from firth.text.readers.pieces import pieces_of_text
@@ -342,3 +343,59 @@ def test_the_treebank_has_its_sentences_and_words(firth_data: Path) -> None:
     assert data.test is not None
     counts = [(len(part), part.words) for part in (data.train, data.valid, data.test)]
     assert counts == [(12_544, 204_577), (2_001, 25_147), (2_077, 25_094)]
+
+
+SPAN_TAGS = ["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("PER", "LOC"))]
+
+
+@given(tags=st.lists(st.sampled_from(SPAN_TAGS), min_size=1, max_size=12))
+@pytest.mark.parametrize("scheme", ["iob2", "bioes"])
+def test_tags_of_another_scheme_mark_the_same_spans(scheme: TagScheme, tags: list[str]) -> None:
+    """Those that seqeval finds, as conlleval does; and each scheme allows its own."""
+    from seqeval.metrics.sequence_labeling import get_entities
+    from seqeval.scheme import IOB2, IOBES, Entities
+
+    given = Sentence(tuple("w" * len(tags)), tuple(tags), "a.conll", tuple(range(len(tags))))
+    found = list(in_scheme(given, scheme).tags)
+    spans = get_entities(tags)
+    assert get_entities(found) == spans
+    strict = Entities([found], scheme=IOB2 if scheme == "iob2" else IOBES).entities[0]
+    assert [(one.tag, one.start, one.end - 1) for one in strict] == spans
+    assert in_scheme(given, None) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "iob2", "bioes"),
+    [
+        ("I-PER I-PER O B-PER", "B-PER I-PER O B-PER", "B-PER E-PER O S-PER"),  # IOB1
+        ("B-A L-A U-A B-A I-A L-A", "B-A I-A B-A B-A I-A I-A", "B-A E-A S-A B-A I-A E-A"),  # BILOU
+        ("I-A B-A I-B", "B-A B-A B-B", "S-A S-A S-B"),
+    ],
+)
+def test_iob1_and_bilou_are_read(given: str, iob2: str, bioes: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.conll", "".join(f"w {tag}\n" for tag in given.split()) + "\nw O\n")
+    for scheme, expected in (("iob2", iob2), ("bioes", bioes)):
+        data = prepare_tagged(TaggedConfig(path=str(path), valid_path=str(path), valid=0.0, tag_scheme=scheme), WORDS)  # type: ignore[arg-type]
+        for part in (data.train, data.valid):
+            assert part is not None
+            assert [tag for _, tag in spelled_out(data, part)[0]] == expected.split()
+        other = encode_tagged(path, data.tokenizer, TaggedConfig(labels=data.labels, tag_scheme=scheme))  # type: ignore[arg-type]
+        assert np.array_equal(other.label, data.train.label)
+
+
+def test_tags_that_mark_no_spans_have_no_scheme(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.conll", "the O\ncat NOUN\n")
+    with pytest.raises(DataError, match=r'a\.conll:2 is tagged "NOUN", which marks no span; expected O, or a tag such as B-PER'):
+        prepare_tagged(TaggedConfig(path=str(path), tag_scheme="bioes"), WORDS)
+
+
+def test_only_words_that_occur_once_are_hidden_if_the_others_may_not_be(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.conll", "once ONCE\noften OFTEN\n\noften OFTEN\nrare ONCE\n\noften OFTEN\n")
+    plain, hiding = batches(path), batches(path, hidden=0.5, rare=True)
+    hidden = total = 0
+    for _ in range(60):
+        one, other = plain.next(), hiding.next()
+        changed, rare = one.token_BT != other.token_BT, one.label_BW == 1
+        assert not (changed & ~rare).any()
+        hidden, total = hidden + int(changed.sum()), total + int(rare.sum())
+    assert abs(hidden / total - 0.5) < 4 * (0.25 / total) ** 0.5

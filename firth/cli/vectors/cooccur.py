@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firth.cli.app import Json, print_json, verb
+from firth.cli.app import Json, print_json, takes_options, verb
 from firth.cli.vectors.group import Reading, TextArgument, group, reads_text, sentence_or_source
 from firth.errors import RunError
 from firth.files import exists
+from firth.vectors.config import CooccurrenceConfig
 
 if TYPE_CHECKING:
     from firth.vectors.wordvectors import WordVectors
@@ -18,18 +20,24 @@ if TYPE_CHECKING:
 _SHOWN = 12  # words of the matrix that is printed
 
 
+def _options() -> dict[str, tuple[Any, Any]]:
+    """One for each setting of CooccurrenceConfig."""
+    options: dict[str, tuple[Any, Any]] = {}
+    for one in dataclasses.fields(CooccurrenceConfig):
+        meaning = one.metadata["meaning"]
+        kind = int | None if one.default is None else type(one.default)
+        flag = [f"--{one.name.replace('_', '-')}"] if one.default is False else []  # without --no-…
+        options[one.name] = Annotated[kind, typer.Option(*flag, help=f"{meaning[0].upper()}{meaning[1:]}.")], one.default
+    return options
+
+
 @verb(within=group)
 @reads_text
+@takes_options("settings", _options())
 def cooccur(
     text: TextArgument,
+    settings: dict[str, Any],
     out: Annotated[Path | None, typer.Option(help="The .firth file to write; without it, the matrix is printed.")] = None,
-    window: Annotated[int, typer.Option(help="Words on each side that count as context.", min=1)] = 5,
-    weight: Annotated[str, typer.Option(help="Weight: raw (counts) or ppmi (positive mutual information).")] = "ppmi",
-    svd: Annotated[
-        int | None, typer.Option(help="Reduce the vectors to this dimension.  [default: one column per word]", min=1)
-    ] = None,
-    min_count: Annotated[int, typer.Option(help="Ignore words that occur fewer times than this.", min=1)] = 1,
-    max_vocab: Annotated[int, typer.Option(help="Keep only the N most frequent words.", min=1)] = 5000,
     *,
     reading: Reading,
     as_json: Json = False,
@@ -44,17 +52,18 @@ def cooccur(
     if out is not None and exists(out):
         raise RunError(f"{out} already exists. Choose another --out")
     with Display() as display:
-        chosen: Any = {"window": window, "weight": weight, "svd": svd, "min_count": min_count, "max_vocab": max_vocab}
-        vectors = count(sentence_or_source(text), **chosen, **reading, progress=display.work)
+        vectors = count(sentence_or_source(text), **settings, **reading, progress=display.work)
     if out is not None:
         vectors.save(out)
     if as_json:
         shown = {} if out is not None else {"matrix": vectors.vectors.tolist()}
-        print_json({"words": list(vectors.words), "dim": vectors.dim, "weight": weight, "window": window} | shown)
+        print_json(
+            {"words": list(vectors.words), "dim": vectors.dim, "weight": settings["weight"], "window": settings["window"]} | shown
+        )
     elif out is not None:
         print(f"{out}: {len(vectors):,} words, dimension {vectors.dim:,}. Next: firth vectors neighbors {out} WORD")
     else:
-        _print_matrix(vectors, square=svd is None)
+        _print_matrix(vectors, square=settings["svd"] is None)
 
 
 def _print_matrix(vectors: WordVectors, square: bool) -> None:

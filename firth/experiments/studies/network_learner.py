@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 from firth.api import load
 from firth.api.init_from_run import with_tokenizer_of_run
-from firth.api.recipe import Recipe, compose, find_recipe, read_run_recipe
+from firth.api.recipe import Recipe, compose, read_run_recipe
 from firth.api.training import differences, train_into
-from firth.config import to_table
+from firth.config import read_toml
 from firth.errors import ConfigError
 from firth.evaluation.metrics import flat
 from firth.experiments.records.cost_to_loss import cost_to_loss
@@ -21,6 +21,7 @@ from firth.experiments.studies.learner import Measured
 from firth.experiments.studies.longer_windows import expect_windows, in_windows
 from firth.experiments.studies.study import Arm, Measure
 from firth.files import is_file
+from firth.shipped import recipe_path
 from firth.tasks.run import Run
 from firth.tasks.translation import TranslatorRun
 from firth.training import log
@@ -42,8 +43,9 @@ class NetworkLearner:
         """The recipe of the arm, in `beside` or shipped, with these settings."""
         assert arm.recipe is not None
         own = beside / arm.recipe
-        recipe = find_recipe(str(own) if is_file(own) else arm.recipe)
-        table = {name: value for name, value in to_table(recipe).items() if name != "expected"}
+        # the file as it is, not its recipe, which would have the defaults of settings that another family of models lacks
+        table = read_toml(recipe_path(str(own) if is_file(own) else arm.recipe))
+        table.pop("expected", None)
         return cls(compose(table, list(chosen.items())))
 
     @property

@@ -15,6 +15,7 @@ from firth.api.recipe import Recipe
 from firth.config import settings
 from firth.errors import ConfigError, RunError, option
 from firth.experiments.studies.budget import Solved, solved
+from firth.experiments.studies.dynamics_learner import DynamicsLearner
 from firth.experiments.studies.learner import Learner
 from firth.experiments.studies.network_learner import NetworkLearner
 from firth.experiments.studies.study import Arm, Measure, Scale, Study, chosen_settings
@@ -23,7 +24,7 @@ from firth.files import is_file
 from firth.progress import Progress
 
 PLAN = "plan.json"
-LEARNERS: tuple[type[Learner], ...] = (NetworkLearner, TrainedVectors, CountedVectors)
+LEARNERS: tuple[type[Learner], ...] = (NetworkLearner, TrainedVectors, CountedVectors, DynamicsLearner)
 
 
 @dataclass(frozen=True)

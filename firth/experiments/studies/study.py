@@ -18,7 +18,7 @@ from firth.tasks.splits import Split
 
 FOLDER = Path(__file__).parent
 Equal = Literal["parameters", "flops", "tokens", "steps", "seconds"]
-_BASES = ("recipe", "vectors", "counts")  # what an arm is made from: one of them
+_BASES = ("recipe", "vectors", "counts", "dynamics")  # what an arm is made from: one of them
 FigureKind = Literal["bars", "curves", "against", "lengths"]
 
 
@@ -31,6 +31,8 @@ class Arm:
     vectors: Mapping[str, Any] | None = None
     # in place of a recipe, word vectors that are counted: a corpus, and settings of `firth vectors cooccur`
     counts: Mapping[str, Any] | None = None
+    # in place of a recipe, points that attention moves: settings of `firth dynamics`
+    dynamics: Mapping[str, Any] | None = None
     about: str = ""  # what it is, for the tables
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the recipe in its tables, or of the table in place of it
     # settings that take several values: one model for each combination, named after its values
@@ -40,7 +42,7 @@ class Arm:
 
     @property
     def base(self) -> str:
-        """What it has: recipe, vectors or counts."""
+        """What it has: recipe, vectors, counts or dynamics."""
         return next(name for name in _BASES if getattr(self, name) is not None)
 
     @property
@@ -70,8 +72,9 @@ class Measure:
     # "seconds_to(1.6)", "steps_to(1.6)" and "tokens_to(1.6)": cost of the training until the first validation whose loss is at
     # most 1.6; a setting that is a number, such as "training.rate". Of word vectors: "analogies", "analogies.semantic",
     # "analogies.syntactic" (accuracy) and "analogies.covered" (share of questions whose words are known); "similarity.ws353",
-    # "similarity.simlex999", "similarity.men" and "similarity" of a file (Spearman's correlation); "vocabulary", "tokens",
-    # "seconds", "tokens_per_second"
+    # "similarity.simlex999", "similarity.men", their "similarity.mean", and "similarity" of a file (Spearman's correlation);
+    # "vocabulary", "tokens", "seconds", "tokens_per_second". Of dynamics, after the last layer: "rank", "attention_rank",
+    # "distance", "clusters"; before the first one: "first_rank", …
     metric: str
     about: str = ""  # what it is, for the tables
     split: Split | None = None  # part of the data that is evaluated; if not set, the first of test, valid and train that exists

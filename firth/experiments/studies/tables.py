@@ -11,6 +11,8 @@ from firth.experiments.studies.claims import ClaimVerdict
 from firth.experiments.studies.study import Arm, Measure, Study
 from firth.figures.figure import Table
 
+_INSTEAD = {"vectors": "word vectors", "counts": "word vectors", "dynamics": "attention dynamics"}  # of a recipe
+
 
 @dataclass(frozen=True)
 class MeasuredCell:
@@ -79,7 +81,7 @@ class StudyTables:
     def models(self) -> Table:
         """What each arm is, and the recipe that it starts from."""
         return Table(
-            ("", "model", "recipe"), [(name, arm.about, arm.recipe or "word vectors") for name, arm in self.arms().items()]
+            ("", "model", "recipe"), [(name, arm.about, arm.recipe or _INSTEAD[arm.base]) for name, arm in self.arms().items()]
         )
 
     def _repr_html_(self) -> str:

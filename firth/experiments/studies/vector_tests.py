@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from firth.errors import ConfigError, did_you_mean
 from firth.experiments.studies.study import Measure
@@ -28,8 +29,9 @@ _SIMILARITY = {
     "similarity.simlex999": "EN-SIMLEX-999.txt",
     "similarity.men": "EN-MEN-TR-3k.txt",
 }
+_MEAN = "similarity.mean"  # of those three
 _OWN_PAIRS = "similarity"  # of a file with pairs of one's own
-METRICS = (*_ANALOGIES, *_SIMILARITY, _OWN_PAIRS, *RUN_FACTS)
+METRICS = (*_ANALOGIES, *_SIMILARITY, _MEAN, _OWN_PAIRS, *RUN_FACTS)
 _OF_TEXTS = ("split", "shortest", "longest", "context_ratio")
 
 
@@ -60,8 +62,8 @@ class VectorTests:
 
     @classmethod
     def of(cls, measures: Mapping[str, Measure]) -> VectorTests:
-        tests = {name: one for name, one in measures.items() if one.metric in (*_ANALOGIES, *_SIMILARITY, _OWN_PAIRS)}
-        files = {_file(one): one.metric in _ANALOGIES for one in tests.values()}
+        tests = {name: one for name, one in measures.items() if one.metric not in RUN_FACTS and one.metric in METRICS}
+        files = {path: one.metric in _ANALOGIES for one in tests.values() for path in _files(one)}
         return cls(
             tests,
             {path: evaluation.read_questions(path) for path, asks in files.items() if asks},
@@ -75,15 +77,21 @@ class VectorTests:
             path: evaluation.similarity(vectors, rows, path.name, restrict_vocab=evaluation.RESTRICT).spearman
             for path, rows in self.pairs.items()
         }
-        return {
-            name: _ANALOGIES[one.metric](solved[_file(one)]) if one.metric in _ANALOGIES else judged[_file(one)]
-            for name, one in self.measures.items()
-        }
+        scores: dict[str, float | None] = {}
+        for name, one in self.measures.items():
+            if one.metric in _ANALOGIES:
+                scores[name] = _ANALOGIES[one.metric](solved[_files(one)[0]])
+            else:
+                known = [found for path in _files(one) if (found := judged[path]) is not None]
+                scores[name] = fmean(known) if len(known) == len(_files(one)) else None
+        return scores
 
 
-def _file(measure: Measure) -> Path:
+def _files(measure: Measure) -> list[Path]:
+    """What a test reads: one file, or for the mean three."""
     if measure.data is not None:
-        return Path(measure.data)
+        return [Path(measure.data)]
     if measure.metric in _ANALOGIES:
-        return download.local("analogy") / "questions-words.txt"
-    return download.local("wordsim") / _SIMILARITY[measure.metric]
+        return [download.local("analogy") / "questions-words.txt"]
+    names = _SIMILARITY.values() if measure.metric == _MEAN else [_SIMILARITY[measure.metric]]
+    return [download.local("wordsim") / name for name in names]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firth.errors import ConfigError
-from firth.vectors.config import VectorsConfig
-from firth.vectors.cooccurrence import CooccurrenceConfig
+from firth.vectors.config import CooccurrenceConfig, VectorsConfig
 
 _ONE_THREAD = ("threads", "deterministic", "device")
 
@@ -28,12 +27,16 @@ class CorpusSettings:
 class TrainedVectorsConfig(CorpusSettings, VectorsConfig):
     """word2vec in one thread of the CPU, so that results depend on nothing but the settings."""
 
+    add_contexts: bool = False  # measure v + u, the sum of each word's vectors as a word and as a context
+
     def __post_init__(self) -> None:
         CorpusSettings.__post_init__(self)
         VectorsConfig.__post_init__(self)
         for name in _ONE_THREAD:
             if getattr(self, name) != VectorsConfig.__dataclass_fields__[name].default:
                 raise ConfigError(f"vectors.{name} cannot be set in a study, which trains each run in one CPU thread. Remove it.")
+        if self.add_contexts and self.loss == "hs":
+            raise ConfigError('vectors.add_contexts needs vectors of contexts, which loss = "hs" does not have. Remove it.')
 
 
 @dataclass(frozen=True, kw_only=True)

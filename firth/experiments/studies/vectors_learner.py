@@ -7,29 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import tomli_w
 import torch
 
 from firth import files
-from firth.config import build, nested, read_toml, settings, to_table
-from firth.errors import ConfigError, did_you_mean, option
-from firth.experiments.studies.facts import setting_in
+from firth.errors import ConfigError, option
 from firth.experiments.studies.learner import Measured
 from firth.experiments.studies.study import Arm, Measure
+from firth.experiments.studies.table_learner import TableLearner
 from firth.experiments.studies.vector_tests import VectorTests, expect_metric
 from firth.experiments.studies.vectors_config import CorpusSettings, CountedVectorsConfig, TrainedVectorsConfig
 from firth.files import is_file
 from firth.training import history, log
 from firth.training.folder import RunFolder
 from firth.vectors import cooccur, load, train
-from firth.vectors.config import VectorsConfig
-from firth.vectors.cooccurrence import CooccurrenceConfig
+from firth.vectors.config import CooccurrenceConfig, VectorsConfig
 from firth.vectors.display import Report
 from firth.vectors.encoding import encoded
 from firth.vectors.sentences import opened
@@ -41,52 +38,20 @@ SETTINGS, VECTORS = "vectors.toml", "vectors.firth"
 
 
 @dataclass(frozen=True)
-class VectorsLearner(ABC):
+class VectorsLearner(TableLearner):
     """Settings of word vectors, and the folder of the study, beside which the corpus may lie."""
 
-    config: Any  # of the class Config
-    beside: Path
-    base: ClassVar[str]  # the table of an arm that has its settings
-    tables: ClassVar[tuple[str, ...]]  # those of all settings that apply
+    file = SETTINGS
     Config: ClassVar[type[CorpusSettings]]
-
-    @property
-    def steps(self) -> int:
-        """Words: the log says how many, once the text has been read."""
-        return 0
 
     @abstractmethod
     def make(self, corpus: str, report: Callable[[Report], object]) -> WordVectors:
         """Vectors of the words of a corpus."""
 
-    @classmethod
-    def of(cls, arm: Arm, chosen: Mapping[str, Any], beside: Path) -> Self:
-        for name in chosen:
-            if name.partition(".")[0] not in cls.tables:
-                known = [f"{cls.base}.{field.name}" for field in dataclasses.fields(cls.Config)]
-                raise ConfigError(f"{name} is no setting of the arms with [{cls.base}].{did_you_mean(name, known)}")
-        return cls(build(cls.Config, nested(chosen).get(cls.base, {}), cls.base), beside)
-
-    def seeded(self, seed: int, after: Path | None) -> Self:
-        assert after is None  # Study has refused it
-        return self
-
     def expect_measurable(self, measures: Mapping[str, Measure], arm: str) -> None:
         for name, measure in measures.items():
             if self.setting_of(measure.metric) is None:
                 expect_metric(name, measure, arm)
-
-    def setting_of(self, metric: str) -> float | None:
-        return setting_in({self.base: self.config}, metric)
-
-    def differences(self, folder: Path) -> list[str]:
-        if not is_file(folder / SETTINGS):
-            return ["another kind of run"]
-        table = read_toml(folder / SETTINGS)
-        if self.base not in table:
-            return [f"{', '.join(table)} instead of {self.base}"]
-        was, now = (_values(one) for one in (build(self.Config, table[self.base], self.base), self.config))
-        return [f"{self.base}.{name} = {was[name]!r} instead of {now[name]!r}" for name in now if was[name] != now[name]]
 
     def run(self, folder: Path, measures: Mapping[str, Measure]) -> Measured:
         tests = VectorTests.of(measures)  # a file that is missing or damaged is reported before the training
@@ -100,12 +65,9 @@ class VectorsLearner(ABC):
         return Measured({name: scores.get(name, facts.get(one.metric, known[name])) for name, one in measures.items()})
 
     def _train(self, folder: Path) -> None:
-        place = RunFolder(folder)
-        if place.exists():
-            raise ConfigError(f"{folder} holds a run of a network. Choose another {option('folder', '--out')}.")
+        place = self.write_settings(folder)
         own = self.beside / self.config.corpus
         corpus = str(own) if is_file(own) else self.config.corpus
-        files.write_text(folder / SETTINGS, tomli_w.dumps({self.base: to_table(self.config)}))
         with opened(corpus) as text:
             inputs = {"corpus": files.fingerprint(text.files)}
         training = _InProgress(TrainingLog(place.log))
@@ -128,14 +90,15 @@ class TrainedVectors(VectorsLearner):
             raise ConfigError(f'vectors.negatives only applies to the loss "ns"; the loss is "{learner.config.loss}". Remove it.')
         return learner
 
-    def seeded(self, seed: int, after: Path | None) -> Self:
-        return dataclasses.replace(self, config=dataclasses.replace(self.config, seed=self.config.seed + seed))
-
     def make(self, corpus: str, report: Callable[[Report], object]) -> WordVectors:
         given = {field.name: getattr(self.config, field.name) for field in dataclasses.fields(VectorsConfig)}
         alone: dict[str, Any] = {**given, "threads": 1, "deterministic": True}
         words = {"lower": self.config.lower, "strip_punctuation": self.config.strip_punctuation}
-        return train(corpus, **alone, **words, watcher=TrainingCallbacks(block=report))
+        vectors = train(corpus, **alone, **words, watcher=TrainingCallbacks(block=report))
+        if not self.config.add_contexts:
+            return vectors
+        assert vectors.outputs is not None
+        return WordVectors(vectors.words, vectors.vectors + vectors.outputs, vectors.counts, vectors.metadata)
 
 
 @dataclass(frozen=True)
@@ -145,6 +108,9 @@ class CountedVectors(VectorsLearner):
     base = "counts"
     tables: ClassVar[tuple[str, ...]] = ("counts",)
     Config = CountedVectorsConfig
+
+    def seeded(self, seed: int, after: Path | None) -> Self:
+        return self
 
     def make(self, corpus: str, report: Callable[[Report], object]) -> WordVectors:
         config: CountedVectorsConfig = self.config
@@ -168,10 +134,6 @@ class _InProgress:
     def report(self, report: Report) -> None:
         self.step = report.words
         self._log.write(report)
-
-
-def _values(config: CorpusSettings) -> dict[str, Any]:
-    return {name: value for name, value, _ in settings(config)}
 
 
 def _facts(folder: Path, vectors: WordVectors) -> dict[str, float | None]:

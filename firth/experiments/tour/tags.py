@@ -45,7 +45,7 @@ def _written(folder: Path) -> dict[str, Path]:
 
 
 def _recipe(kind: str, paths: dict[str, Path]) -> Recipe:
-    model = {"kind": kind, "width": 64} | ({"characters": 16} if kind == "lstm" else {})
+    model = {"kind": kind, "width": 64} | ({"spelling": {"width": 16}} if kind == "lstm" else {})
     return compose(
         {
             "data": {"path": str(paths["train"]), "valid_path": str(paths["valid"]), "test_path": str(paths["test"])},

@@ -210,7 +210,7 @@ def encoder_drawing(config: RecurrentEncoderConfig, title: str, ends: Ends) -> S
         if config.bidirectional
         else say("{cell}: {layers}, width {n}", **told)
     ]
-    wide, spelled = number(config.embedding_width), config.characters
+    wide, spelled = number(config.embedding_width), config.spelling.width
     lines.append(
         say("embeddings of {n} numbers, and of {m} for the word's spelling", n=wide, m=number(spelled))
         if spelled

@@ -76,8 +76,8 @@ def embedding_lines(config: TransformerSettings, name: str) -> list[Words]:
     ]
     if segments := getattr(config, "segments", 0):
         lines.append(f"+ {of(segments, 'segment embedding')}")
-    if characters := getattr(config, "characters", 0):
-        lines.append(say("and the word's spelling ({n})", n=number(characters)))
+    if (spelling := getattr(config, "spelling", None)) is not None and spelling.width:
+        lines.append(say("and the word's spelling ({n})", n=number(spelling.width)))
     return lines
 
 

@@ -187,7 +187,7 @@ def _encoder(module: nn.Module) -> Graph:
 def _refuse_tagger(network: Tagger) -> None:
     if network.spelling is not None:
         raise ConfigError(
-            "this tagger also reads the characters of words (model.characters), for which the ONNX graph has no input."
+            "this tagger also reads the characters of words (model.spelling), for which the ONNX graph has no input."
         )
     if network.readout.kind != "softmax":
         raise ConfigError(

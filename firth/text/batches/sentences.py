@@ -71,6 +71,12 @@ class Sentences(Sweepable[TaggedBatch]):
     def words(self) -> int:
         return len(self.first)
 
+    @property
+    def once(self) -> NDArray[np.bool_]:
+        """For each token of the vocabulary, up to the highest that occurs: does it occur once?"""
+        once_V: NDArray[np.bool_] = np.bincount(self.ids) == 1
+        return once_V
+
     def batch(self, row_B: Ints, *, spelled: bool = False) -> TaggedBatch:
         token_BT, length_B = padded_rows(self.ids, self.starts, row_B)
         first_BW, _ = padded_rows(self.first, self.word_starts, row_B)
@@ -97,20 +103,33 @@ class Sentences(Sweepable[TaggedBatch]):
 class BucketedSentences(Bucketed[TaggedBatch]):
     """Each batch is a function of (seed, position) alone.
 
-    A share `hidden` of the pieces is replaced by `unknown`, so that the model learns from known words how to tag unknown ones."""
+    A share `hidden` of the pieces is replaced by `unknown`, so that the model learns from known words how to tag unknown ones.
+    With `rare`, only pieces that occur once in these sentences are."""
 
     def __init__(
-        self, sentences: Sentences, batch: int, seed: int, *, spelled: bool, hidden: float = 0.0, unknown: int | None = None
+        self,
+        sentences: Sentences,
+        batch: int,
+        seed: int,
+        *,
+        spelled: bool,
+        hidden: float = 0.0,
+        unknown: int | None = None,
+        rare: bool = False,
     ) -> None:
         super().__init__(functools.partial(sentences.batch, spelled=spelled), sentences.length_N, batch, seed)
         self._seed, self._hidden, self._unknown = seed, hidden, unknown
+        self._once_V = sentences.once if rare else None
 
     def next(self) -> TaggedBatch:
         place, batch = self.position << 32, super().next()
         if self._hidden and self._unknown is not None:
             number = np.arange(batch.token_BT.size, dtype=np.uint64) + np.uint64(place)
             drawn_BT = keys(self._seed, number, _UNKNOWN).reshape(batch.token_BT.shape)
-            batch.token_BT[drawn_BT < np.uint64(int(self._hidden * 2**64))] = self._unknown
+            hidden_BT = drawn_BT < np.uint64(int(self._hidden * 2**64))
+            if self._once_V is not None:
+                hidden_BT &= self._once_V[batch.token_BT]
+            batch.token_BT[hidden_BT] = self._unknown
         return batch
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from firth.errors import DataError
 from firth.progress import Progress, reported, silent
 from firth.text.batches.sentences import Sentences
-from firth.text.config import TaggedConfig, TokenizerConfig
+from firth.text.config import TaggedConfig, TagScheme, TokenizerConfig
 from firth.text.data.labelled import listed
 from firth.text.data.running_text import open_corpus, with_local_paths
+from firth.text.data.tag_schemes import in_scheme
 from firth.text.data_set import DATA_SETS
 from firth.text.fingerprint import sha256_of_texts
 from firth.text.holdout import SplitData, parts
@@ -49,9 +50,11 @@ def prepare_tagged(data: TaggedConfig, tokenizer: TokenizerConfig | Tokenizer, p
     columns = conll_columns(data)
     data = with_local_paths(data, progress)
     with open_corpus(data, progress) as corpus:
-        whole = _read(corpus, columns, progress)
+        whole = _read(corpus, columns, data.tag_scheme, progress)
     labels = _tags(whole, data.labels, corpus.name)
-    train, valid, test = parts(data, whole, lambda path: _read(find(path, data.format), columns, progress), "sentences")
+    train, valid, test = parts(
+        data, whole, lambda path: _read(find(path, data.format), columns, data.tag_scheme, progress), "sentences"
+    )
     if isinstance(tokenizer, TokenizerConfig):
         known = tokenizer.learns_from(train, valid)
         texts = pieces_of_texts(" ".join(sentence.words) for sentence in known)
@@ -72,7 +75,7 @@ def encode_tagged(path: str | Path, tokenizer: Tokenizer, data: TaggedConfig, pr
     assert data.labels is not None
     columns = conll_columns(data).for_other_files()
     with open_corpus(TaggedConfig(path=str(path), format=data.format), progress) as corpus:
-        return _encoded(_read(corpus, columns, progress), WordAligner(tokenizer), data.labels, progress)
+        return _encoded(_read(corpus, columns, data.tag_scheme, progress), WordAligner(tokenizer), data.labels, progress)
 
 
 def encode_words(sentences: Sequence[Sequence[str]], tokenizer: Tokenizer) -> Sentences:
@@ -92,13 +95,13 @@ def conll_columns(data: TaggedConfig) -> ConllColumns:
     return ConllColumns(given, data.word_column, data.tag_column, explicit=data.format != "auto")
 
 
-def _read(corpus: Corpus, columns: ConllColumns, progress: Progress) -> list[Sentence]:
+def _read(corpus: Corpus, columns: ConllColumns, scheme: TagScheme | None, progress: Progress) -> list[Sentence]:
     if not corpus.files:
         raise DataError(f"{corpus.name} is text without tags. Set data.path to a CoNLL or CoNLL-U file.")
     sentences: list[Sentence] = []
     blank = BlankRecords("words")
     for path, tick in corpus.each_file(progress):
-        sentences += columns.sentences(path, tick, blank=blank.add)
+        sentences += (in_scheme(one, scheme) for one in columns.sentences(path, tick, blank=blank.add))
     total = sum(len(sentence.words) for sentence in sentences) + blank.count
     blank.refuse(corpus.name, total, "no word or no tag", "Complete them, or remove their sentences.")
     if not sentences:
