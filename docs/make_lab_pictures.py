@@ -11,7 +11,6 @@ and captions and questions, which the buttons of the rooms Caption and Question 
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import os
 import shutil
@@ -26,9 +25,7 @@ from urllib.parse import urlencode
 
 import uvicorn
 from playwright.sync_api import Page, sync_playwright
-from plotly.offline import get_plotlyjs
 
-import firth
 from firth.serving.lab.app import build
 from firth.serving.lab.library import tour_library
 
@@ -74,15 +71,7 @@ PICTURES = {
     "training": (_room("training", runs="rnn\nlstm\ngru\ntransformer", against="tokens"), 960),
 }
 
-FRONT = "front"  # README's picture
-DATE = "samedi 14 novembre 2026"
-FRONT_STYLE = """
-body { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; margin: 16px; background: #fff }
-body { font: 17px system-ui, sans-serif }
-section { border: 1px solid #ccc; border-radius: 8px; overflow: hidden; height: 646px }
-p { margin: 0; padding: 12px 16px; border-bottom: 1px solid #ccc; background: #f2f2ed }
-img { width: 100% }
-"""
+FRONT = "walk"  # README's picture
 
 
 @contextmanager
@@ -123,10 +112,6 @@ def take(page: Page, lab: str, name: str) -> Path:
     if told.count():
         sys.exit(f"{name}: {told.first.text_content()}")
     page.wait_for_timeout(300)  # the end of Plotly's transitions
-    return keep(page, name)
-
-
-def keep(page: Page, name: str) -> Path:
     path = FOLDER / f"{name}.png"
     page.screenshot(path=path)
     size = path.stat().st_size
@@ -135,36 +120,17 @@ def keep(page: Page, name: str) -> Path:
     return path
 
 
-def take_front(page: Page, tour: Path) -> Path:
-    """README's picture: an alignment of the tour beside the lab's Attention room, which must have been taken before."""
-    aligned = firth.load(tour / "runs" / "dates-rnnsearch").align(DATE)
-    plot = aligned.figure().plot
-    plot.update_layout(width=620, height=560)
-    room = base64.b64encode((FOLDER / "attention.png").read_bytes()).decode()
-    target = "".join(aligned.target[:-1])
-    page.goto("about:blank")  # the lab's policy would forbid the scripts below
-    page.set_viewport_size({"width": 1300, "height": 680})
-    page.set_content(
-        f"<script>{get_plotlyjs()}</script><style>{FRONT_STYLE}</style>"
-        f"<section><p>firth align: <b>{DATE} → {target}</b></p>{plot.to_html(full_html=False, include_plotlyjs=False)}</section>"
-        f'<section><p>firth lab: the heads of a Transformer</p><img src="data:image/png;base64,{room}"></section>'
-    )
-    page.wait_for_timeout(1000)  # Plotly draws
-    return keep(page, FRONT)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tour", type=Path, help="the folder that `firth tour` wrote")
-    known = [*PICTURES, FRONT]
-    parser.add_argument("names", nargs="*", help=f"pictures to take: {', '.join(known)} (default: all)")
+    parser.add_argument("names", nargs="*", help=f"pictures to take: {', '.join(PICTURES)} (default: all)")
     given = parser.parse_args()
     for name in given.names:
-        if name not in known:
-            parser.error(f"there is no picture {name}; expected {', '.join(known)}")
+        if name not in PICTURES:
+            parser.error(f"there is no picture {name}; expected {', '.join(PICTURES)}")
     with serving(given.tour) as lab, browsing() as page:
-        for name in given.names or known:
-            print(take_front(page, given.tour) if name == FRONT else take(page, lab, name))
+        for name in given.names or PICTURES:
+            print(take(page, lab, name))
 
 
 if __name__ == "__main__":

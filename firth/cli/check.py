@@ -22,7 +22,7 @@ def check(
 ) -> None:
     """Check functions of your own, and name the mistakes.
 
-    Each runs in a process of its own, with limits. Exits with code 1 if one of them is wrong."""
+    Each runs in a separate process, with limits. Exits with code 1 if one of them is wrong."""
     from firth.experiments.exercises.check_file import check_file
 
     verdicts = check_file(file, exercise, seconds)

@@ -29,7 +29,7 @@ _VALIDATIONS = 10  # per run, so that the held-out loss is a curve, too
 
 @dataclass(frozen=True, repr=False)
 class Learning:
-    """The logs of models of equal size that learned the same text in the same number of steps (S28): the recipes docs-char-rnn,
+    """The logs of models of equal size that learned the same text in the same number of steps: the recipes docs-char-rnn,
     -lstm and so on. `.figures()` draws their losses, `.text()` is the table."""
 
     logs: Mapping[str, Log]  # of each kind of model

@@ -1,4 +1,4 @@
-"""Parameters, FLOPs and memory of a preset, a recipe or a run, without allocating it (S26)."""
+"""Parameters, FLOPs and memory of a preset, a recipe or a run, without allocating it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beyond the trained length (S32): train one model per position scheme on short windows, and measure each on longer ones.
+"""Beyond the trained length: train one model per position scheme on short windows, and measure each on longer ones.
 
 Every length predicts the same tokens, so that only the amount of context differs. The tables of Shaw and T5 end at half of the
 trained context: the row for all greater distances is then trained, too.

@@ -1,4 +1,4 @@
-"""Attention dynamics (S29): tokens as points that attention alone moves from layer to layer.
+"""Attention dynamics: tokens as points that attention alone moves from layer to layer.
 
     v_i ← v_i + P Σ_j α_ij v_j        α_i = softmax over j of v_jᵀ Q v_i
 

@@ -1,4 +1,4 @@
-"""Count the weights, matrices, FLOPs and memory of a configuration without allocating it (S26).
+"""Count the weights, matrices, FLOPs and memory of a configuration without allocating it.
 
 The W^Q, W^K and W^V of a head count as separate matrices, as do the gates of a recurrent cell, although they are stored and
 multiplied as one. An embedding is looked up, not multiplied: that costs no FLOPs.

@@ -1,4 +1,4 @@
-"""In-context regression: a language model over points instead of tokens (S30). Letters: B batch, E points, D dimensions, T
+"""In-context regression: a language model over points instead of tokens. Letters: B batch, E points, D dimensions, T
 time, d width."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Initialise a model from pretrained weights: word vectors as its embedding (S8), or the weights of another run."""
+"""Initialise a model from pretrained weights: word vectors as its embedding, or the weights of another run."""
 
 from __future__ import annotations
 

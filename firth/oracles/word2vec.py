@@ -31,7 +31,7 @@ def neighbors(sentence: Sequence[Word], place: int, window: int) -> list[Word]:
 
 
 def softmax_loss(v_d: Array, output_Vd: Array, target: int) -> float:
-    """−log p(c | w) = −u_c · v + log Σ_c' e^(u_c' · v)   (S2)."""
+    """−log p(c | w) = −u_c · v + log Σ_c' e^(u_c' · v)."""
     score_V = [_dot(u_d, v_d) for u_d in output_Vd]
     highest = max(score_V)
     return highest + math.log(sum(math.exp(score - highest) for score in score_V)) - score_V[target]
@@ -40,7 +40,7 @@ def softmax_loss(v_d: Array, output_Vd: Array, target: int) -> float:
 def sigmoid_loss(v_d: Array, targets_Td: Array, sign_T: Sequence[float]) -> float:
     """−Σ_t log σ(s_t u_t · v).
 
-    Negative sampling (S3): s = +1 for the observed word and −1 for each negative sample. Hierarchical softmax (S5): u_t are the
+    Negative sampling: s = +1 for the observed word and −1 for each negative sample. Hierarchical softmax: u_t are the
     inner nodes on the path to the word, and s = +1 for bit 0 and −1 for bit 1.
     """
     return sum(_softplus(-sign * _dot(u_d, v_d)) for u_d, sign in zip(targets_Td, sign_T, strict=True))

@@ -1,4 +1,4 @@
-"""Captions of images: p(y | image) = Π p(y_t | y_<t, image) (S24). Letters: B batch, H, W, C an image's pixels, T caption."""
+"""Captions of images: p(y | image) = Π p(y_t | y_<t, image). Letters: B batch, H, W, C an image's pixels, T caption."""
 
 from __future__ import annotations
 

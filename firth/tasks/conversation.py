@@ -1,4 +1,4 @@
-"""Conversation: one language model answers many kinds of question, with the history before them (S24, S21).
+"""Conversation: one language model answers many kinds of question, with the history before them.
 
     loss = −mean log p(x_t | x_<t) over the tokens t of the assistant's answers, <end> included
     or, with objective.per = "answer", the mean over the answers of the mean over their tokens

@@ -1,4 +1,4 @@
-"""Learning in context (S30): each prompt defines a new task by examples, a swap of letters. Letters: B prompts, T time."""
+"""Learning in context: each prompt defines a new task by examples, a swap of letters. Letters: B prompts, T time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S35: an axis between two lists of words, such as good … bad, and the place of other words on it.
+"""An axis between two lists of words, such as good … bad, and the place of other words on it.
 
     a = mean of v̂ over the positive words − mean of v̂ over the negative words        v̂ = v / |v|
     place(w) = cos(w, a) = v̂_w · a / |a|

@@ -1,4 +1,4 @@
-"""S1: one-hot and count vectors of words and documents, and how to compare them. Nothing is learned here.
+"""One-hot and count vectors of words and documents, and how to compare them. Nothing is learned here.
 
 x·y = Σ_i x_i y_i        |x|_p = (Σ_i |x_i|^p)^(1/p)        |x|_∞ = max_i |x_i|        cos(x, y) = x·y / (|x|_2 |y|_2)
 """

@@ -1,4 +1,4 @@
-"""Evaluate word vectors: correlation with human similarity judgements, analogies, and composition (S7).
+"""Evaluate word vectors: correlation with human similarity judgements, analogies, and composition.
 
     Spearman's ρ = the correlation of ranks; equal values share the mean of their ranks
     3CosAdd      = argmax over x ∉ {a, b, c} of cos(x, b) + cos(x, c) − cos(x, a)               Mikolov et al. 2013

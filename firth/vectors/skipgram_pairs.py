@@ -1,4 +1,4 @@
-"""S2: the skip-gram pairs of a text, (centre, context).
+"""The skip-gram pairs of a text, (centre, context).
 
     pairs = { (w_t, w_{t+j}) : 0 < |j| ≤ m, t + j in the same sentence }
 

@@ -1,4 +1,4 @@
-"""The lecture's pair (S8) and forty pairs like it, by the recipe that ships."""
+"""The lecture's pair and forty pairs like it, by the recipe that ships."""
 
 from __future__ import annotations
 

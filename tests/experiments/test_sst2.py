@@ -1,4 +1,4 @@
-"""S8's sentence, by the recipe that ships. Averaged words know no "not like": it must come out for other seeds, too."""
+"""The lecture's sentence, by the recipe that ships. Averaged words know no "not like": it must come out for other seeds, too."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def test_a_layer_is_attention_and_nothing_else() -> None:
     v, P, Q = random.normal(size=(5, 3)), random.normal(size=(3, 3)), random.normal(size=(3, 3))
     expected = []
     for i in range(5):
-        weights = [math.exp(v[j] @ Q @ v[i]) for j in range(5)]  # S16: α_ij ∝ exp(v_jᵀ Q v_i)
+        weights = [math.exp(v[j] @ Q @ v[i]) for j in range(5)]  # α_ij ∝ exp(v_jᵀ Q v_i)
         drift = sum(weight / sum(weights) * v[j] for weight, j in zip(weights, range(5), strict=True))
         expected.append(v[i] + P @ drift)
     np.testing.assert_allclose(layer(v, P, Q), expected, rtol=1e-12)

@@ -254,7 +254,7 @@ def test_a_window_holds_at_most_span_keys_self_included(span: int) -> None:
 
 
 def test_chasing_sees_the_fbi_is() -> None:
-    """S18, strictly causal: what comes before, and not itself. The first word sees nothing."""
+    """Strictly causal: what comes before, and not itself. The first word sees nothing."""
     words = ["the", "FBI", "is", "chasing", "a", "criminal", "on", "the", "run"]
     allowed_QK = table(asked(mask.STRICTLY_CAUSAL, len(words), len(words)))[0, 0]
     seen = [[word for word, yes in zip(words, row, strict=True) if yes] for row in allowed_QK.tolist()]

@@ -58,7 +58,7 @@ def test_residual_self_attention_equals_the_loops(rule: str) -> None:
 
 
 def test_the_first_position_of_a_strictly_causal_layer_stays_where_it_is() -> None:
-    """S18: there is nothing to look at, so v⁺ = v, to the last bit; the others move."""
+    """There is nothing to look at, so v⁺ = v, to the last bit; the others move."""
     v, P, Q = some(B, T, WIDTH), some(WIDTH, WIDTH, seed=1), some(WIDTH, WIDTH, seed=2)
     moved = parametrisation.residual(v, P, Q, mask=mask.STRICTLY_CAUSAL)
     assert torch.equal(moved[:, 0], v[:, 0])

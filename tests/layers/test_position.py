@@ -49,7 +49,7 @@ def test_the_sinusoid_is_interleaved() -> None:
 
 @given(t=st.integers(0, 5000), delta=st.integers(-500, 5000), base=st.sampled_from(BASES))
 def test_a_shift_in_time_is_a_fixed_turn_of_the_sinusoid(t: int, delta: int, base: float) -> None:
-    """R_δ p_t = p_{t+δ} with one R_δ for all t (S19)."""
+    """R_δ p_t = p_{t+δ} with one R_δ for all t."""
     shifted = torch.from_numpy(oracle.shift(delta, 8, base)) @ sinusoid(at(t), 8, base)[0]
     assert_equal(shifted, sinusoid(at(t + delta), 8, base)[0], share=1e-11)  # angles up to 10⁴ carry an error of 10⁴ · 10⁻¹⁶
 

@@ -43,8 +43,8 @@ def some(*shape: int, seed: int = 0) -> Tensor:
 
 @given(shift=st.integers(1, 40), where=st.sampled_from(RELATIVE), score=st.sampled_from(sorted(SCORES)), seed=st.integers(0, 99))
 def test_only_the_distance_counts(shift: int, where: str, score: str, seed: int) -> None:
-    """Everything moved to the right by `shift`, behind keys of another document: nothing changes. For rotary this is S19's
-    "scores depend on t − s only", inside attend()."""
+    """Everything moved to the right by `shift`, behind keys of another document: nothing changes. For rotary, scores
+    depend on t − s only, inside attend()."""
     if where == "rotary" and score in ("additive", "additive, W per head", "additive, one for all"):
         score = "gaussian"  # tanh of turned vectors knows where they stand; so rotary has no such law there
     case = Case(score, where, 2)

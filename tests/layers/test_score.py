@@ -29,7 +29,7 @@ def single(*rows: list[float]) -> Tensor:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("chosen", "scale"), [(score.SCALED_DOT, None), (score.DOT, 1 / 8), (score.SCALED_DOT, 1 / 8)])
 def test_scores_112_and_96_over_8_weigh_088_and_012(kernel: Any, chosen: score.Score, scale: float | None) -> None:
-    """S15. √d_k = 8 is d_k = 64: q = 1s, keys that sum to 112 and 96, values that show the weights."""
+    """√d_k = 8 is d_k = 64: q = 1s, keys that sum to 112 and 96, values that show the weights."""
     q, k, v = single([1.0] * 64), single([112 / 64] * 64, [96 / 64] * 64), single([1.0, 0.0], [0.0, 1.0])
     o = attend(q, k, v, score=chosen, scale=scale, kernel=kernel).flatten()
     assert [round(share, 2) for share in o.tolist()] == [0.88, 0.12]
@@ -52,7 +52,7 @@ LOOKUPS = {  # a score, and what is added to the one-hot query
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", LOOKUPS)
 def test_an_exact_match_gives_the_role_of_the_name_and_no_preference_their_mean(kind: str, name: str) -> None:
-    """S15: a steep scale makes the weights one-hot, a scale of 0 makes them uniform."""
+    """A steep scale makes the weights one-hot, a scale of 0 makes them uniform."""
     (chosen, shift), row = LOOKUPS[kind], NAMES.index(name)
     q, keys = EYE[None, None, row : row + 1] + shift, EYE[None, None]
     for kernel in ("reference", "chunked", "auto"):

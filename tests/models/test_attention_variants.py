@@ -277,7 +277,7 @@ def nothing(*_: int) -> float:
 
 
 def test_with_alibi_the_model_is_its_plain_re_implementation() -> None:
-    """S19: the slopes of four heads are 2^−2, 2^−4, 2^−6, 2^−8."""
+    """The slopes of four heads are 2^−2, 2^−4, 2^−6, 2^−8."""
     model = made(config("scaled_dot", "alibi", activation="gelu"))
     truth = plain_model(model, tokens(), lambda n, w: (lambda h, back: -(2.0 ** (-2 * (h + 1))) * back, nothing, nothing))
     assert_equal(at_once(model, tokens()), truth)

@@ -241,7 +241,7 @@ def test_a_training_call_without_a_state_equals_one_from_the_start(config: Model
 
 
 def test_a_one_hot_input_times_a_matrix_is_a_row_of_it() -> None:
-    """S10: the embedding is the input layer of the lecture."""
+    """The embedding is the input layer of the lecture."""
     model = made(recurrent(kind="rnn"))
     assert isinstance(model, RecurrentLM)
     product = F.one_hot(tokens(), VOCAB).double() @ model.embedding.weight

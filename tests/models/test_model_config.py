@@ -332,7 +332,7 @@ def test_a_tied_transformer_counts_its_embedding_once() -> None:
 
 
 def test_counting_175_billion_weights_allocates_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S26's known answer; the module itself would need 700 GB, so a small one shows first that nothing is allocated."""
+    """A known answer; the module itself would need 700 GB, so a small one shows first that nothing is allocated."""
     from firth.models import sizes
 
     built = []

@@ -1,4 +1,4 @@
-"""Word vectors as the embedding of a model (S8)."""
+"""Word vectors as the embedding of a model."""
 
 from __future__ import annotations
 

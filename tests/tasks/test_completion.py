@@ -1,4 +1,4 @@
-"""Filling a blank (S9), with a language model whose every probability is known: a list of texts, each with its weight."""
+"""Filling a blank, with a language model whose every probability is known: a list of texts, each with its weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures with `context_ratio`: a Transformer evaluated in longer, or shorter, windows than those of its training (S32)."""
+"""Measures with `context_ratio`: a Transformer evaluated in longer, or shorter, windows than those of its training."""
 
 from __future__ import annotations
 

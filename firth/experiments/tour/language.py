@@ -58,16 +58,14 @@ def _result(name: str, model: LanguageModelRun, folder: RunFolder) -> LanguageRe
 def _section(results: list[LanguageResult], recipe: Recipe) -> Section:
     steps, sha256 = recipe.training.steps, recipe.data.sha256 or ""
     tokens = steps * recipe.training.batch * recipe.training.context
-    rows = [
-        (r.name, f"{r.parameters:,}", f"{r.bits:.3f}", f"{r.tokens_per_second:,.0f}", _one_line(r.sample, 56)) for r in results
-    ]
+    rows = [(r.name, f"{r.parameters:,}", f"{r.bits:.3f}", f"{r.tokens_per_second:,.0f}") for r in results]
     figure = loss_curves({r.name: r.curve for r in results}, {r.name: r.bits for r in results})
     return Section(
         title="Four generations of language models",
         lead=f"Each model was trained on the same {tokens:,} characters of documentation found on this disk "
         f"({steps:,} steps; sha256 of the text {sha256[:12]}…). Bits per character on held-out text: lower is better. "
         + _finding(results),
-        table=Table(("model", "parameters", "bits/char", "tokens/s", "a sample"), rows),
+        table=Table(("model", "parameters", "bits/char", "tokens/s"), rows),
         figures=(figure,),
         excerpts=tuple((f"{r.name}, temperature 0.7", r.sample) for r in results),
     )
@@ -76,8 +74,3 @@ def _section(results: list[LanguageResult], recipe: Recipe) -> Section:
 def _finding(results: list[LanguageResult]) -> str:
     best, *_, worst = sorted(results, key=lambda result: result.bits)
     return f"After so little text, the {best.name} predicts best and the {worst.name} worst; all four go on improving."
-
-
-def _one_line(text: str, length: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"

@@ -1,4 +1,4 @@
-"""Filling a blank with a language model: "I was in a __. I was eating popcorn" (S9).
+"""Filling a blank with a language model: "I was in a __. I was eating popcorn".
 
 log p(left + filler + right) ranks the fillers; beside it, p(filler | left) shows what the left context alone predicts.
 The normalised share is a softmax over the candidates.
