@@ -24,13 +24,14 @@ from firth import ideas
 pytest_plugins = ["runs", "shell", "interpreter"]  # fixtures: small runs, firth called as the shell calls it, Triton on a CPU
 
 # No deadline (a shared machine may pause for a second), and the same examples in every run.
-settings.register_profile("firth", deadline=None, derandomize=True, max_examples=50, database=None)
-settings.load_profile("firth")
+for profile, examples in (("quick", 20), ("all", 60)):
+    settings.register_profile(profile, deadline=None, derandomize=True, max_examples=examples, database=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """FIRTH_CACHE is a fresh folder, for this process and for those it starts, before a test module is imported: kernels look for
     their cache on import. Workers share that of the process that starts them: what one has compiled, the others read."""
+    settings.load_profile("quick" if config.option.markexpr == "not long" else "all")
     if hasattr(config, "workerinput"):
         return
     folder = Path(tempfile.mkdtemp(prefix="firth-tests-"))
@@ -56,6 +57,7 @@ gc.disable()  # until all tests are collected: nothing is thrown away meanwhile,
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(5_000, 10, 20)  # small models leave few cycles; looking for them as often as usual takes 4 % of the time
     gc.enable()
 
 
@@ -66,6 +68,14 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_flush() -> Iterator[None]:
+    """No test cuts the power, and a worker that waits for its disk leaves a core idle. A closed descriptor is still refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
         yield
 
 

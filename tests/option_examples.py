@@ -880,6 +880,6 @@ FILES = {"exercise": {"mine.py": ""}, "results": {"results.md": f"{BEGIN}\n{END}
 # Verbs that train, compile or draw much.
 LONG = {
     "align", "assignment grade", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export",
-    "evaluate", "export", "extrapolate", "generate", "train", "translate", "vectors contexts", "vectors cooccur",
+    "evaluate", "export", "extrapolate", "generate", "inspect", "train", "translate", "vectors contexts", "vectors cooccur",
     "vectors map", "vectors phrases", "vectors train",
 }  # fmt: skip

@@ -7,6 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from runs import trained_once
+
+from firth.api import compose, train_recipe
 from firth.config import Table
 
 NAMES = ("Anna", "Bert", "Carl", "Dora", "Emil")
@@ -58,3 +61,12 @@ def answer_table(path: Path, **training: Any) -> Table:
         "objective": {"kind": "answer"},
         "training": usual | training,
     }
+
+
+def trained_on_questions() -> Path:
+    """A run that answers them."""
+    return trained_once("questions", _train) / "run"
+
+
+def _train(folder: Path) -> None:
+    train_recipe(compose(answer_table(write_questions(folder / "q.jsonl"))), folder / "run")

@@ -7,6 +7,9 @@ import io
 import json
 from pathlib import Path
 
+from runs import trained_once
+
+from firth.api import compose, train_recipe
 from firth.config import Table
 
 GOOD = ("a great film", "what a lovely story", "great great fun", "lovely")
@@ -38,3 +41,12 @@ def classifier_table(path: Path, **training: int | float) -> Table:
         "objective": {"kind": "classification"},
         "training": {"steps": 60, "batch": 8, "rate": 0.05, "device": "cpu", "evaluate_every": 20} | training,
     }
+
+
+def trained_on_reviews() -> Path:
+    """A run that tells them apart."""
+    return trained_once("reviews", _train) / "run"
+
+
+def _train(folder: Path) -> None:
+    train_recipe(compose(classifier_table(write(folder / "reviews.csv"))), folder / "run")

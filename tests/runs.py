@@ -37,25 +37,25 @@ def trained_once(name: str, train: Callable[[Path], object]) -> Path:
     return folder
 
 
-def _trained(factory: pytest.TempPathFactory, name: str, table: Table) -> Path:
-    return train_recipe(compose(table), factory.mktemp("runs") / name).path
+def _trained(name: str, table: Table) -> Path:
+    return trained_once(name, lambda folder: train_recipe(compose(table), folder / name)) / name
 
 
 @pytest.fixture(scope="session")
-def char_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _trained(tmp_path_factory, "char", recipe_table())
+def char_run() -> Path:
+    return _trained("char", recipe_table())
 
 
 @pytest.fixture(scope="session")
-def transformer_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _trained(tmp_path_factory, "transformer", recipe_table(model="transformer"))
+def transformer_run() -> Path:
+    return _trained("transformer", recipe_table(model="transformer"))
 
 
 @pytest.fixture(scope="session")
-def word_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _trained(tmp_path_factory, "word", recipe_table("word", context=8))
+def word_run() -> Path:
+    return _trained("word", recipe_table("word", context=8))
 
 
 @pytest.fixture(scope="session")
-def bpe_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _trained(tmp_path_factory, "bpe", recipe_table("bpe", model="transformer"))
+def bpe_run() -> Path:
+    return _trained("bpe", recipe_table("bpe", model="transformer"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runs import trained_once
+
+from firth.api import compose, train_recipe
 from firth.config import Table
 
 Tagged = list[tuple[str, str]]
@@ -45,3 +48,12 @@ def tagger_table(path: Path, model: Table | None = None, **training: int | float
         "objective": {"kind": "tagging"},
         "training": {"steps": 80, "batch": 8, "rate": 0.02, "device": "cpu", "evaluate_every": 40} | training,
     }
+
+
+def trained_on_tags() -> Path:
+    """A run that tags the sentences."""
+    return trained_once("tags", _train) / "run"
+
+
+def _train(folder: Path) -> None:
+    train_recipe(compose(tagger_table(write(folder / "a.conllu"))), folder / "run")

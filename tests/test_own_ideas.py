@@ -15,6 +15,7 @@ import pytest
 import torch
 from engine_jobs import VOCAB, alone, asked, by_turns, job, prompts
 from safetensors.torch import load_file
+from shares import half
 from tiny_runs import assert_identical, outcome, stopping_at
 
 import firth
@@ -70,7 +71,7 @@ def table(settings: Table, **training: Any) -> Table:
     return merged(usual, settings)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", half(OWN))
 def test_an_idea_is_trained_resumed_to_the_bit_decoded_with_a_state_and_remembered(name: str, tmp_path: Path, use: Any) -> None:
     collection, kind, settings = OWN[name]
     assert kind not in collection

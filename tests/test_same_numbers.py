@@ -15,7 +15,7 @@ import pytest
 from same_numbers.cases import Files, recipes
 from same_numbers.decoded import CONSTRAINED, FILTERED, SAMPLED, SEARCHED, STOPPED, STOPPED_SEARCH
 from same_numbers.known import COMMAND, Compute, cases, differences, known
-from shares import every_second
+from shares import third
 
 from firth.api import compose
 from firth.config import choices, options_of
@@ -35,7 +35,7 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Compute]:
     return cases(tmp_path_factory.mktemp("same_numbers"))
 
 
-@pytest.mark.parametrize("name", every_second(KNOWN))
+@pytest.mark.parametrize("name", third(KNOWN))
 def test_the_numbers_are_the_known_ones(name: str, computed: dict[str, Compute]) -> None:
     if name not in computed:
         pytest.fail(f"there is no case of this name any more. If that is right, run {COMMAND}")

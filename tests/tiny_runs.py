@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from firth import files
 from firth.api import Watcher, train_recipe
 from firth.api.recipe import Recipe
 from firth.api.training import initial_network
+from firth.errors import Interrupted
 from firth.layers.recurrent import CELLS
 from firth.models import ModelConfig, RecurrentConfig, TransformerConfig
 from firth.text.config import RunningTextConfig
@@ -111,6 +113,17 @@ def assert_no_temporaries(folder: Path) -> None:
 def undisturbed(recipe: Recipe, folder: Path) -> dict[str, Any]:
     train_recipe(recipe, folder)
     return outcome(folder)
+
+
+def assert_stopping_changes_nothing(recipe: Recipe, folder: Path, at: int) -> None:
+    """A run that is stopped at a step and resumed is, to the bit, the one that was not; whatever others draw meanwhile."""
+    expected = undisturbed(recipe, folder / "whole")
+    with pytest.raises(Interrupted):
+        train_recipe(recipe, folder / "run", watcher=stopping_at(at))
+    assert steps_saved(folder / "run")[-1] == at
+    torch.rand(3)
+    train_recipe(recipe, folder / "run", resume=True)
+    assert_identical(outcome(folder / "run"), expected)
 
 
 def steps_saved(folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from reviews import classifier_table, write
+from shares import half
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from tiny_runs import assert_identical, outcome, stopping_at, tiny, undisturbed
@@ -42,12 +44,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("freeze", "prefixes"),
-    [
-        (["encoder"], ["encoder."]),
-        (["embedding"], ["encoder.embedding."]),
-        (["embedding", "encoder.stack.blocks.0"], ["encoder.embedding.", "encoder.stack.blocks.0."]),
-        (["output.bias"], ["output.bias"]),
-    ],
+    half(
+        itertools.starmap(
+            pytest.param,
+            [
+                (["encoder"], ["encoder."]),
+                (["embedding"], ["encoder.embedding."]),
+                (["embedding", "encoder.stack.blocks.0"], ["encoder.embedding.", "encoder.stack.blocks.0."]),
+                (["output.bias"], ["output.bias"]),
+            ],
+        )
+    ),
 )
 def test_frozen_weights_stay_as_they_are_to_the_bit_and_have_no_optimiser_state(
     freeze: list[str], prefixes: list[str], folder: Path, tmp_path: Path

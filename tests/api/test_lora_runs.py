@@ -153,6 +153,7 @@ def test_a_new_readout_trains_with_the_adapters(masked: Path, tmp_path: Path) ->
     assert told["modules_to_save"] == ["output"]
 
 
+@pytest.mark.long
 def test_other_tasks_train_adapters_too(masked: Path, tmp_path: Path) -> None:
     encoder = {"family": "encoder"} | TRANSFORMER
     pairs = pair_table(write_pairs(tmp_path / "pairs.tsv"), "transformer", steps=2, evaluate_every=0)

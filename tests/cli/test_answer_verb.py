@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from questions import answer_table, write_questions
+from questions import trained_on_questions
 from shell import Firth, firth
-
-from firth.api import compose, train_recipe
 
 __all__ = ["firth"]
 
@@ -18,9 +16,8 @@ WHERE = "Where does Dora live ?"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("answers")
-    return train_recipe(compose(answer_table(write_questions(folder / "q.jsonl"))), folder / "run").path
+def run() -> Path:
+    return trained_on_questions()
 
 
 def test_the_answer_and_its_probability_are_printed_a_line_per_question(firth: Firth, run: Path) -> None:

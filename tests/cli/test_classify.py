@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from reviews import classifier_table, write
+from reviews import classifier_table, trained_on_reviews, write
 from shell import Firth
 from tomli_w import dumps
 
@@ -15,11 +15,8 @@ from firth.api import load
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from firth.api import compose, train_recipe
-
-    folder = tmp_path_factory.mktemp("reviews")
-    return train_recipe(compose(classifier_table(write(folder / "reviews.csv"))), folder / "run").path
+def run() -> Path:
+    return trained_on_reviews()
 
 
 def labels(out: str) -> list[str]:

@@ -13,11 +13,19 @@ from firth.cli import app
 FIRTH = (sys.executable, "-m", "firth")
 
 
-def test_an_error_is_one_line_on_stderr_and_exit_code_2(char_run: Path) -> None:
-    done = subprocess.run([*FIRTH, "generate", char_run, "Ω"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("results", "no-such-recipe"), 'firth: no shipped recipe "no-such-recipe"'),
+        pytest.param(("generate", "{run}", "Ω"), "firth: the text contains 'Ω'", marks=pytest.mark.long),  # imports torch
+    ],
+)
+def test_an_error_is_one_line_on_stderr_and_exit_code_2(arguments: tuple[str, ...], message: str, char_run: Path) -> None:
+    given = [argument.format(run=char_run) for argument in arguments]
+    done = subprocess.run([*FIRTH, *given], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("firth: the text contains 'Ω'")
+    assert done.stderr.startswith(message)
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:

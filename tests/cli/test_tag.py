@@ -8,18 +8,15 @@ from pathlib import Path
 
 import pytest
 from shell import Firth
-from tags import SPANS, tagger_table, write
+from tags import SPANS, tagger_table, trained_on_tags, write
 from tomli_w import dumps
 
 from firth.api import load
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from firth.api import compose, train_recipe
-
-    folder = tmp_path_factory.mktemp("tags")
-    return train_recipe(compose(tagger_table(write(folder / "a.conllu"))), folder / "run").path
+def run() -> Path:
+    return trained_on_tags()
 
 
 def test_a_line_for_each_sentence_with_a_tag_behind_each_word(firth: Firth, run: Path) -> None:

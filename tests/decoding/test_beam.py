@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from searches import beam
+from shares import half, third
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
@@ -42,7 +43,7 @@ def exhaustive(model: LanguageModel, penalty: float = 0.0) -> list[Hypothesis]:
     return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "gru, reset before"])
+@pytest.mark.parametrize("name", half([name for name in CONFIGS if name != "gru, reset before"]))
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_a_wide_beam_equals_exhaustive_search(name: str, penalty: float) -> None:
     model = random_model(name, VOCAB)
@@ -108,7 +109,7 @@ def test_a_text_can_end_with_several_tokens() -> None:
     assert any(h.tokens == (4, 2) for h in found)
 
 
-@pytest.mark.parametrize("seen", [None, PROMPT_T], ids=["generated tokens", "the prompt, too"])
+@pytest.mark.parametrize("seen", half([None, PROMPT_T], 1), ids=["generated tokens", "the prompt, too"])
 def test_a_beam_with_a_repetition_penalty_ranks_by_the_penalised_distribution(seen: Tensor | None) -> None:
     model, theta = random_model("rnn", VOCAB), 1.7
 
@@ -164,7 +165,7 @@ class Chain:
         return found
 
 
-@pytest.mark.parametrize("vocab", range(2, 21))
+@pytest.mark.parametrize("vocab", third(range(2, 21)))
 def test_a_beam_may_be_wider_than_there_are_continuations(vocab: int) -> None:
     """As in `firth complete runs/hello "h__"`: the dead beams once stepped with the end, which has no embedding."""
     chain = Chain(vocab)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import pytest
 import torch
 from searches import beam
+from shares import half
 from small_models import random_model
 from torch import Tensor
 
@@ -61,7 +63,11 @@ def loop(
     return {tokens: score for group in found for tokens, score in group.items()}
 
 
-@pytest.mark.parametrize(("seed", "end"), [(1, END), (18, END), (0, VOCAB)], ids=["an end", "groups end apart", "no end"])
+@pytest.mark.parametrize(
+    ("seed", "end"),
+    half(itertools.starmap(pytest.param, [(1, END), (18, END), (0, VOCAB)])),
+    ids=["an end", "groups end apart", "no end"],
+)
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("diversity", [0.0, 0.3, 50.0])
 @pytest.mark.parametrize(("groups", "width"), [(2, 2), (3, 2), (4, 1)])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from engine_jobs import CONTEXT, VOCAB, Heard, alone, alone_numbered, asked, by_turns, job, prompts, running
+from shares import half, third
 from small_models import CONFIGS, random_model
 
 from firth.decoding.engine.engine import Engine, Job
@@ -45,7 +46,7 @@ def answers(engine: Engine, jobs: list[Job], seed: int) -> list[list[int]]:
     return [one.ids() for one in heard]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS))
 def test_each_greedy_answer_is_that_of_a_text_alone(name: str) -> None:
     model, draw = random_model(name, VOCAB), random.Random(1)
     jobs = [job(prompt, draw.randint(1, 20)) for prompt in prompts(6, 16)]
@@ -178,7 +179,7 @@ def test_log_probabilities_are_the_model_s_own(name: str, settings: dict[str, An
 
 
 @pytest.mark.parametrize("length", [1, CONTEXT, CONTEXT + 1, 30])
-@pytest.mark.parametrize("name", ["mingru", *ANY])
+@pytest.mark.parametrize("name", half(["mingru", *ANY]))
 def test_a_scored_prompt_has_the_log_probabilities_of_score(name: str, length: int) -> None:
     model = random_model(name, VOCAB)
     prompt = np.random.default_rng(length).integers(VOCAB, size=length)

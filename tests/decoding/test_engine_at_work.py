@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from engine_jobs import CONTEXT, SECONDS, VOCAB, Heard, alone, alone_numbered, asked, by_turns, job, prompts, running
+from shares import third
 from small_models import CONFIGS, random_model
 from torch import Tensor, nn
 
@@ -63,7 +64,7 @@ def test_a_turn_reads_at_most_a_chunk_of_prompts_and_lets_every_text_write(name:
     assert not any(one.events for one in long)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS, 2))
 def test_prompts_of_similar_length_are_read_in_one_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(name, VOCAB)
     jobs = [job([n, *range(n + 3, n + 3 + length)], 5) for n, length in enumerate((6, 4, 6, 5, 6, 2))]
@@ -218,7 +219,7 @@ def test_a_job_out_of_time_ends() -> None:
     assert [one.finished().reason for one in heard] == ["timeout", "length"]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS, 1))
 def test_a_failing_text_fails_alone(name: str) -> None:
     """Those beside it and those that get its memory later do not notice."""
     model = broken_model(name)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from searches import beam
+from shares import half, third
 from small_models import CONFIGS, random_model
 from torch import Tensor
 
@@ -42,20 +43,20 @@ def naive(model: LanguageModel, prompt_BT: Tensor, tokens: int) -> Tensor:
 
 
 @pytest.mark.parametrize("length", [1, 5], ids=["prompt of one", "prompt of five"])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", half(CONFIGS, 1))
 def test_cached_equals_uncached(name: str, length: int) -> None:
     model = random_model(name, VOCAB)
     assert torch.equal(generated(model, prompt(length), 7), naive(model, prompt(length), 7))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS))
 def test_generation_goes_on_past_the_context(name: str) -> None:
     model = random_model(name, VOCAB)
     assert torch.equal(generated(model, prompt(4), 3 * CONTEXT), naive(model, prompt(4), 3 * CONTEXT))
 
 
 @pytest.mark.parametrize("length", [CONTEXT - 1, CONTEXT, CONTEXT + 1, 3 * CONTEXT])
-@pytest.mark.parametrize("name", ["lstm", *TRANSFORMERS])
+@pytest.mark.parametrize("name", half(["lstm", *TRANSFORMERS]))
 def test_a_prompt_as_long_as_the_context_and_longer_is_read(name: str, length: int) -> None:
     model = random_model(name, VOCAB)
     assert torch.equal(generated(model, prompt(length), 9), naive(model, prompt(length), 9))
@@ -73,7 +74,7 @@ def test_a_recurrent_model_remembers_the_whole_prompt() -> None:
     assert not torch.equal(*seen.chunk(2))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS, 1))
 def test_a_row_does_not_depend_on_the_others(name: str) -> None:
     model = random_model(name, VOCAB)
     together = generated(model, prompt(5), 20)
@@ -135,7 +136,7 @@ def test_tokens_come_one_at_a_time() -> None:
         assert read == [4]
 
 
-@pytest.mark.parametrize("name", ["lstm", *TRANSFORMERS])
+@pytest.mark.parametrize("name", third(["lstm", *TRANSFORMERS], 1))
 def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str) -> None:
     """Also what is no longer held in a bounded context."""
     model, theta, steps = random_model(name, VOCAB), 1.3, 2 * CONTEXT
@@ -153,7 +154,7 @@ def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str
         assert found_BT[row].tolist() == text[len(start) :]
 
 
-@pytest.mark.parametrize("name", ["gru", *TRANSFORMERS])
+@pytest.mark.parametrize("name", third(["gru", *TRANSFORMERS]))
 def test_a_beam_past_the_context_is_a_beam_that_reads_everything_again(name: str) -> None:
     """Each hypothesis against its own text, read without a state and cut to its later half when the context is full."""
     model, steps = random_model(name, VOCAB), CONTEXT + 9

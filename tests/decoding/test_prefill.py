@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from shares import half, third
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -29,7 +30,7 @@ def prompt(length: int, batch: int = B) -> Tensor:
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 5, 11])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", half(CONFIGS))
 @torch.inference_mode()
 def test_chunks_give_the_logits_of_one_call_and_the_same_state(name: str, chunk: int) -> None:
     model, token_BT, next_B1 = random_model(name, VOCAB), prompt(11), prompt(12)[:, -1:]
@@ -39,7 +40,7 @@ def test_chunks_give_the_logits_of_one_call_and_the_same_state(name: str, chunk:
     torch.testing.assert_close(model.step(next_B1, state)[0], model.step(next_B1, once)[0], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS))
 def test_the_text_does_not_depend_on_the_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, config = random_model(name, VOCAB), DecodingConfig(tokens=20, temperature=0.0)
     once = torch.stack(list(generate(model, prompt(10), config)))
@@ -86,9 +87,9 @@ def long_model(name: str, context: int) -> LanguageModel:
     return language_model(dataclasses.replace(config, context=context), VOCAB).eval()
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", half(LONG))
 def test_no_tensor_is_larger_than_a_chunk_times_the_length(name: str) -> None:
-    T, chunk = 1024, 32
+    T, chunk = 512, 32
     model, token_1T = long_model(name, T), prompt(T, 1)
     config = model.config
     assert isinstance(config, TransformerConfig)

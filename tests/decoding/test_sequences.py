@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from searches import beam
+from shares import half
 from torch import Tensor
 from translations import CONFIGS, random_translator
 
@@ -70,7 +71,7 @@ def plain_greedy(model: ConditionalDecoder, text: int, limit: int) -> Hypothesis
     return Hypothesis(tokens, total, total, finished=END in tokens)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", half(KINDS, 1))
 def test_greedy_is_a_plain_loop_over_one_text_at_a_time(name: str) -> None:
     model = random_translator(name, SOURCE_V, VOCAB)
     found = written(model)
@@ -126,7 +127,7 @@ def test_no_limit_no_step() -> None:
     assert model.rows == 0
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", half(KINDS))
 def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_models(name: str) -> None:
     model, theta = random_translator(name, SOURCE_V, VOCAB), 1.5
     source_BS, length_B = sources()
@@ -220,7 +221,7 @@ def test_the_draws_of_one_text_follow_the_distribution_from_token_to_token() -> 
 # --- beams of the same models
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", half(KINDS))
 def test_sources_searched_together_are_searched_as_if_alone_and_their_scores_are_true(name: str) -> None:
     model = random_translator(name, SOURCE_V, VOCAB)
     source_BS, length_B = sources()

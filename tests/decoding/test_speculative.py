@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import chisquare
+from shares import half, third
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
@@ -46,7 +47,7 @@ def similar(model: LanguageModel, name: str) -> LanguageModel:
     return other
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", third(CONFIGS))
 def test_greedy_texts_are_those_of_the_target_alone(name: str) -> None:
     """With a similar draft and, from one model to the next, drafts of all kinds, also past the end of the context."""
     model, counts = random_model(name, VOCAB), Acceptance()
@@ -57,7 +58,7 @@ def test_greedy_texts_are_those_of_the_target_alone(name: str) -> None:
     assert 0 < counts.accepted < counts.proposed  # both branches were taken
 
 
-@pytest.mark.parametrize("length", [1, CONTEXT - 1, CONTEXT, CONTEXT + 1, 3 * CONTEXT])
+@pytest.mark.parametrize("length", half([1, CONTEXT - 1, CONTEXT, CONTEXT + 1, 3 * CONTEXT]))
 @pytest.mark.parametrize("name", ["gru", "transformer, learned", "transformer, shaw, window", "based"])
 def test_prompts_of_any_length_can_be_continued(name: str, length: int) -> None:
     model, draft = random_model(name, VOCAB), similar(random_model(name, VOCAB), name)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from shares import half
 from small_models import random_model
 
 from firth.errors import DataError
@@ -52,7 +53,7 @@ def test_a_recurrent_model_carries_its_state_along_the_whole_text(name: str, cou
 
 
 @pytest.mark.parametrize("count", [2, CONTEXT, CONTEXT + 1, CONTEXT + 2, 5 * CONTEXT + 3])
-@pytest.mark.parametrize("batch", [1, 2, 4])
+@pytest.mark.parametrize("batch", half([1, 2, 4]))
 @pytest.mark.parametrize("name", ["transformer, rotary", "transformer, learned"])
 def test_a_transformer_reads_windows_that_do_not_overlap(name: str, batch: int, count: int) -> None:
     model, file = random_model(name, VOCAB), text(count)

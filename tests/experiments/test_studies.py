@@ -19,6 +19,7 @@ import pytest
 import tomli_w
 import torch
 from runs import recipe_table
+from shares import half
 from shell import Firth
 
 import firth
@@ -247,7 +248,7 @@ def test_each_gives_an_arm_for_every_combination(tmp_path: Path) -> None:
     assert models == {f"{kind}-{width}": (kind, width) for kind in ("rnn", "lstm") for width in (8, 16)}
 
 
-@pytest.mark.parametrize("name", list(shipped_studies()))
+@pytest.mark.parametrize("name", half(list(shipped_studies())))
 def test_every_shipped_study_can_be_planned_at_every_scale(name: str, tmp_path: Path) -> None:
     _, path, study = find_study(name)
     assert {"tiny", "small", "full"} <= study.scale.keys()

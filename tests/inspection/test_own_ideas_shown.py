@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shares import half
 from starlette.testclient import TestClient
 
 import firth
@@ -148,7 +150,12 @@ def test_it_is_described(sort: str, run: Path) -> None:
 @pytest.mark.usefixtures("_used")
 @pytest.mark.parametrize(
     ("settings", "equation"),
-    [({"score": "city_block"}, "a = −Σ |q − k|"), ({"position": "logarithmic"}, "s = a / √8 − ln(1 + |k − q|)")],
+    half(
+        itertools.starmap(
+            pytest.param,
+            [({"score": "city_block"}, "a = −Σ |q − k|"), ({"position": "logarithmic"}, "s = a / √8 − ln(1 + |k − q|)")],
+        )
+    ),
 )
 def test_the_playground_shows_it(settings: dict[str, str], equation: str, tmp_path: Path) -> None:
     text = "to be or not"

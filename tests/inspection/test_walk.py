@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from shares import half
 from small_models import CONFIGS, random_model
 from torch import nn
 
@@ -116,7 +117,7 @@ def assert_right(found: Walk, logits_TV: torch.Tensor) -> None:
     torch.testing.assert_close(last.value, logits_TV.softmax(-1)[:, id_v], rtol=0, atol=EXACT)
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, *MORE])
+@pytest.mark.parametrize("name", half([*CONFIGS, *MORE]))
 def test_a_language_model_walks_through_its_own_numbers(name: str) -> None:
     assert_right(*walked(model(name)))
 
@@ -130,7 +131,7 @@ def test_the_gates_of_a_minlstm_are_taken_apart() -> None:
     assert gate == [*["Σ W x", "b", "sum", "ln σ(sum)"] * 2, "sum", "i′ = σ(sum)"]
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", half(PAIRS))
 def test_an_encoder_decoder_walks_through_its_own_numbers(name: str) -> None:
     assert_right(*walked_pair(randomised(seq2seq(PAIRS[name], VOCAB, VOCAB))))
 

@@ -11,7 +11,7 @@ import torch
 from foreign_encoders import BERT, DEPTH, HEADS, LABELS, built, rows, saved
 from foreign_folders import ROWS, transformers
 from runs import recipe_table
-from shares import every_second
+from shares import half
 
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
@@ -161,7 +161,7 @@ def test_states_and_logits_are_theirs(pair: tuple[Any, Path]) -> None:
     check_network(firth.load(folder, "cpu"), theirs)
 
 
-@pytest.mark.parametrize("pair", every_second(MODELS), indirect=True)
+@pytest.mark.parametrize("pair", half(MODELS), indirect=True)
 def test_import_export_import_is_equal_to_the_bit_and_opens_with_the_same_logits(pair: tuple[Any, Path], tmp_path: Path) -> None:
     theirs, folder = pair
     import_model(folder, tmp_path / "run")

@@ -12,6 +12,7 @@ import torch
 from chat_lines import write_chats
 from foreign_folders import TEXT, byte_level, gpt2, llama, saved
 from gguf_files import written
+from shares import half
 
 import firth
 from firth.api import compose, train_recipe
@@ -111,7 +112,7 @@ def test_lora_trains_only_its_adapters_and_merges_them(tmp_path: Path) -> None:
     assert (run / "adapter" / "adapter_config.json").is_file()
 
 
-@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("lora", half([0, 2], 1))
 def test_chat_fine_tuning_uses_the_template_of_the_folder(lora: int, tmp_path: Path) -> None:
     folder = instruct(tmp_path / "theirs")
     data = write_chats(tmp_path / "chats.jsonl")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from encoder_decoder_folders import folder_of
+from shares import half
 from translations import write_pairs
 
 import firth
@@ -28,7 +29,7 @@ def table(init: Path, data: Path, **training: Any) -> Table:
     }
 
 
-@pytest.mark.parametrize("name", ["t5", "bart", "marian"])
+@pytest.mark.parametrize("name", half(["t5", "bart", "marian"]))
 def test_a_translator_starts_from_the_weights_and_settings_of_a_folder(name: str, tmp_path: Path) -> None:
     folder, data = folder_of(name, tmp_path / "theirs"), write_pairs(tmp_path / "pairs.tsv")
     run = train_recipe(compose(table(folder, data, **STILL)), tmp_path / "run").path
@@ -41,7 +42,7 @@ def test_a_translator_starts_from_the_weights_and_settings_of_a_folder(name: str
     assert ours.translate(texts, beam=1, tokens=8) == theirs.translate(texts, beam=1, tokens=8)
 
 
-@pytest.mark.parametrize("lora", [0, 2])
+@pytest.mark.parametrize("lora", half([0, 2]))
 def test_it_learns(lora: int, tmp_path: Path) -> None:
     folder, data = folder_of("bart", tmp_path / "theirs"), write_pairs(tmp_path / "pairs.tsv")
     run = train_recipe(compose(table(folder, data, lora=lora)), tmp_path / "run").path

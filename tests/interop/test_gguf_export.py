@@ -12,6 +12,7 @@ from chat_lines import chat_table, write_chats
 from foreign_folders import byte_level, llama, saved, sentence_piece, transformers
 from gguf_files import gguf, written
 from runs import LINES, recipe_table
+from shares import half
 
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
@@ -97,7 +98,7 @@ QUANTISED = {
 }
 
 
-@pytest.mark.parametrize("quantise", list(QUANTISED))
+@pytest.mark.parametrize("quantise", half(list(QUANTISED)))
 def test_a_quantised_file_holds_what_gguf_dequantises(quantise: Any, tmp_path: Path) -> None:
     """Types of llama.cpp, values near the run's own, and logits that a reader of the file computes from them."""
     most, output, error = QUANTISED[quantise]

@@ -33,7 +33,7 @@ from foreign_folders import (
     transformers,
 )
 from runs import LINES, recipe_table
-from shares import every_second
+from shares import half
 
 import firth
 from firth.api import compose, export_model, import_model, train_recipe
@@ -97,7 +97,7 @@ def trained(folder: Path, model: dict[str, Any], kind: str = "bpe") -> Path:
     return train_recipe(compose(table), folder / "run").path
 
 
-@pytest.mark.parametrize("name", every_second(SETTINGS))
+@pytest.mark.parametrize("name", half(SETTINGS))
 def test_transformers_computes_the_logits_of_an_exported_run(name: str, tmp_path: Path) -> None:
     run = trained(tmp_path, SETTINGS[name])
     folder = export_model(run, tmp_path / "exported")
@@ -123,7 +123,7 @@ def test_the_tokenizer_of_an_exported_run_gives_the_same_ids(kind: str, tmp_path
 
 @pytest.mark.parametrize(
     "build",
-    every_second(
+    half(
         [
             gpt2,
             llama,

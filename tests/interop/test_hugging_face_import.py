@@ -36,6 +36,7 @@ from foreign_folders import (
     sentence_piece,
     transformers,
 )
+from shares import half
 
 import firth
 from firth.api import export_model, import_model
@@ -143,7 +144,10 @@ SECOND = (
 )
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.long if name in SECOND else ()) for name in MODELS])
+PAIRS = [pytest.param(name, marks=pytest.mark.long if name in SECOND else ()) for name in MODELS]
+
+
+@pytest.fixture(scope="module", params=PAIRS)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """A model of theirs, and its folder."""
     theirs = MODELS[request.param]()
@@ -179,6 +183,7 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Path])
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("pair", half(PAIRS), indirect=True)
 def test_their_padding_on_either_side_and_ours_do_not_change_the_vectors_of_a_text(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
     texts = ["The list", "The café serves naïve users"]
@@ -239,6 +244,7 @@ def test_alibi_of_falcon_is_theirs_without_their_rounding(monkeypatch: pytest.Mo
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("pair", half(PAIRS, 1), indirect=True)
 def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
     if getattr(theirs.config, "alibi", False):
@@ -255,6 +261,7 @@ def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
         close(torch.from_numpy(found.weights(layer)), weights_1HTT[0])
 
 
+@pytest.mark.parametrize("pair", half(PAIRS), indirect=True)
 def test_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
     theirs, folder = pair
     run = loaded(folder)
@@ -281,6 +288,7 @@ def test_texts_are_encoded_decoded_and_spelled_as_by_their_tokenizer(kind: str, 
     assert run.tokenizer.token(run.tokenizer.vocab - 1) == f"<unused {run.tokenizer.vocab - 1}>"
 
 
+@pytest.mark.parametrize("pair", half(PAIRS, 1), indirect=True)
 def test_every_ability_of_a_language_model_works(pair: tuple[Any, Path]) -> None:
     _, folder = pair
     run = loaded(folder)
@@ -482,7 +490,7 @@ OLD_ROPE: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(OLD_ROPE))
+@pytest.mark.parametrize("name", half(list(OLD_ROPE)))
 def test_configs_as_they_were_published_are_read_as_transformers_reads_them(name: str, tmp_path: Path) -> None:
     """Before rope_parameters and layer_types, in which today's `transformers` writes them."""
     build, older, settings = OLD_ROPE[name]

@@ -13,6 +13,7 @@ import torch
 from encoder_decoder_folders import END, PAD, m2m_100, mbart, opened
 from foreign_folders import byte_level, saved, transformers
 from http_servers import serving
+from shares import half
 from shell import Firth
 from tokenizers import AddedToken, processors
 
@@ -72,7 +73,7 @@ def theirs(folder: Path, layout: str, source: str, target: str, **options: Any) 
     return found
 
 
-@pytest.fixture(scope="module", params=list(LAYOUTS))
+@pytest.fixture(scope="module", params=half(LAYOUTS))
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, TranslatorRun]:
     folder = folder_of(tmp_path_factory.mktemp("languages") / "model", request.param)
     return request.param, folder, firth.load(folder, "cpu", kind=TranslatorRun)

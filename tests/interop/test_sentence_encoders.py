@@ -116,6 +116,7 @@ def test_real_sentence_embeddings_are_those_of_sentence_transformers(minilm: Pat
     assert ours[0] @ ours[1] > 0.5 > ours[0] @ ours[2]  # two sentences that say the same, and one that does not
 
 
+@pytest.mark.long
 def test_real_sentence_embeddings_find_documents_and_senses(minilm: Path) -> None:
     from firth.search import build
 

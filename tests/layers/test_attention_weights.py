@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from attention_cases import POSITIONS, SCORES, SHAPES, B, Case, H, rules, saying
+from shares import half
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -141,7 +142,7 @@ LONG = {  # all of them give every key that is seen the same weight
 }
 
 
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("kind", half(LONG))
 def test_statistics_of_a_long_sequence_never_hold_a_matrix_of_its_length(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the length, the same largest tensor, until that is one row (or the keys) and grows as the length does."""
     (chosen, where), elements = LONG[kind], 1 << 16

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from shares import half
 from tolerance import assert_equal
 from torch import Tensor
 
@@ -69,7 +70,7 @@ def test_every_form_equals_the_loops(kind: str, form: Form, monkeypatch: pytest.
 
 @pytest.mark.parametrize("form", ["chunked", "parallel"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("T", [1, 64, 150])
+@pytest.mark.parametrize("T", half([1, 64, 150]))
 def test_the_forms_agree_in_value_state_and_gradient(kind: str, form: Form, T: int) -> None:
     leaves, settings = given(kind, T)
     past = LinearState(torch.rand_like(run(leaves, settings, "recurrent")[1].S_BHFE), 7)  # type: ignore[arg-type]

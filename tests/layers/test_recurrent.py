@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from shares import half
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -171,7 +172,7 @@ def test_no_fused_kernel_is_used_for_the_gru_that_resets_before() -> None:
 
 @pytest.mark.parametrize("lengths", [None, (5, 2, 1)], ids=["whole", "lengths"])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both-ways"])
-@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("depth", half([1, 3], 1))
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_value_and_every_gradient_equal_torchs_module(
@@ -379,7 +380,7 @@ def with_dropped_weights(layer: Recurrent, rate: float) -> tuple[Recurrent, dict
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both-ways"])
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", half(KINDS))
 def test_a_layer_with_dropped_weights_is_torchs_module_with_those_weights(
     kind: str, kernel: Any, depth: int, bidirectional: bool, lengths: tuple[int, ...] | None
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from searches import beam
+from shares import half
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -137,7 +138,7 @@ def test_a_row_does_not_depend_on_the_others_and_states_can_be_selected(name: st
     assert_close(logits, whole_BTV[rows, 2:])
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", half(CONFIGS))
 def test_a_wide_beam_finds_the_most_probable_caption(name: str) -> None:
     model, (image_BHWC, _) = model_of(name), inputs(1)
     end, longest = 0, 3

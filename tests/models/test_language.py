@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from shares import half, third
 from tolerance import assert_as_accurate, assert_equal, bound
 from torch import Tensor
 
@@ -90,7 +91,7 @@ def test_a_recurrent_model_read_in_steps_equals_itself_read_at_once(config: Recu
 
 
 @pytest.mark.parametrize("third", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
-@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("placement", half(["pre", "post"]))
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, norm: str, placement: str, third: int) -> None:
@@ -106,7 +107,7 @@ def test_a_transformer_read_in_steps_equals_itself_read_at_once(position: str, n
             assert_equal(stepped(model, tokens(), chunks), whole)
 
 
-@pytest.mark.parametrize("position", SCHEMES.kinds)
+@pytest.mark.parametrize("position", third(SCHEMES.kinds))
 def test_a_transformer_of_parallel_blocks_read_in_steps_equals_itself_read_at_once(position: str) -> None:
     for kv_heads, bias in itertools.product((1, None), (False, True)):
         model = made(transformer(position=position, parallel_block=True, kv_heads=kv_heads, bias=bias))
@@ -151,7 +152,7 @@ SHORT = [
 ROUNDING_ALIKE = [config for config in SHORT if not (isinstance(config, TransformerConfig) and config.attention.kind == "based")]
 
 
-@pytest.mark.parametrize("config", ROUNDING_ALIKE, ids=named)
+@pytest.mark.parametrize("config", half(ROUNDING_ALIKE), ids=named)
 def test_in_float32_steps_are_as_accurate_as_one_reading_and_choose_the_same_token(config: ModelConfig) -> None:
     single, exact = made(config, torch.float32), at_once(made(config), tokens())
     plain = at_once(single, tokens())

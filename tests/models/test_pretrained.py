@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from shares import half
 
 from firth.api import compose, load, train_recipe
 from firth.api.training import Watcher
@@ -112,7 +113,7 @@ TRANSLATORS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("model", TRANSLATORS, ids=lambda model: "-".join(map(str, model.values())))
+@pytest.mark.parametrize("model", half(TRANSLATORS), ids=lambda model: "-".join(map(str, model.values())))
 def test_a_translator_reads_its_source_with_them(
     model: dict[str, Any], fixed: bool, vectors: WordVectors, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from shares import half
 from small_models import CONFIGS, random_model
 from torch import Tensor, nn
 
@@ -70,7 +71,7 @@ def tokens() -> Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", half(MODELS))
 def test_logits_are_those_of_the_dequantised_weights(name: str, kind: Quantisation) -> None:
     quantised, plain = pair(random_model(name, VOCAB, torch.float32), kind)
     before, after = logits(plain, tokens()), logits(quantised, tokens())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from shares import half
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
@@ -203,7 +205,7 @@ def copy_block(ours: Any, theirs: Any) -> None:
 PARTS = ("weight", "bias")
 
 
-@pytest.mark.parametrize(("kind", "form"), ALL)
+@pytest.mark.parametrize(("kind", "form"), half(itertools.starmap(pytest.param, ALL)))
 class TestSeams:
     def test_step_by_step_is_all_at_once(self, kind: str, form: str) -> None:
         model = model_of(kind, form)
@@ -240,13 +242,18 @@ class TestSeams:
 
 @pytest.mark.parametrize(
     ("kind", "form"),
-    [
-        ("gru", "search"),
-        ("lstm", "bilinear"),
-        ("gru", "luong"),
-        ("lstm", "luong, fed"),
-        *(("transformer", f) for f in TRANSFORMERS),
-    ],
+    half(
+        itertools.starmap(
+            pytest.param,
+            [
+                ("gru", "search"),
+                ("lstm", "bilinear"),
+                ("gru", "luong"),
+                ("lstm", "luong, fed"),
+                *(("transformer", f) for f in TRANSFORMERS),
+            ],
+        )
+    ),
 )
 @pytest.mark.parametrize(
     "choices",

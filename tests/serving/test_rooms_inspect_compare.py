@@ -95,13 +95,15 @@ def test_what_cannot_be_shown_is_refused_with_a_reason(
 
 
 def test_fresh_models_are_compared_as_compare_flow_does() -> None:
-    given: dict[str, Any] = {"length": 12, "size": 4000, "gain": 1.5, "seed": 3}
+    given: dict[str, Any] = {"length": 12, "size": 1000, "gain": 1.5, "seed": 3}
     result = ask(compare.flow, RunLibrary(), **given)
     _same(result.figures["flow"], flows_figure(compare_flow(**given)))
     _same(executed(result.python)["figure"], result.figures["flow"])
 
 
-def test_every_layer_is_timed_and_may_be_cancelled() -> None:
+def test_every_layer_is_timed_and_may_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "SECONDS", 0.01)
+    monkeypatch.setattr(compare, "ROUNDS", 1)
     result = ask(compare.cost, RunLibrary(), longest=128, widest=64)
     assert {row[0] for row in result.figures["cost"].table.rows} == set(layers())
     told: list[str] = []

@@ -6,22 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from questions import RECORDS, answer_table, write_questions
-from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
+from questions import RECORDS, answer_table, trained_on_questions, write_questions
+from tiny_runs import assert_stopping_changes_nothing, watching
 
 import firth
 from firth.api import compose, load, train_recipe
 from firth.config import Table
-from firth.errors import ConfigError, DataError, FirthError, Interrupted
+from firth.errors import ConfigError, DataError, FirthError
 from firth.training.log import read as read_log
 
 CONTEXT = "Bert lives in Rome . Dora lives in New York ."
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("questions")
-    return train_recipe(compose(answer_table(write_questions(folder / "q.jsonl"))), folder / "run").path
+def run() -> Path:
+    return trained_on_questions()
 
 
 def test_it_learns_who_lives_where(run: Path) -> None:
@@ -76,11 +75,7 @@ def test_contexts_that_do_not_fit_are_said(tmp_path: Path) -> None:
 def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
     table = answer_table(write_questions(tmp_path / "q.jsonl", RECORDS[:60]), steps=14, evaluate_every=5, checkpoint_every=4)
     recipe = compose(table, ["model.dropout=0.1", "training.batch=8"])
-    expected = undisturbed(recipe, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
-    train_recipe(recipe, tmp_path / "run", resume=True)
-    assert_identical(outcome(tmp_path / "run"), expected)
+    assert_stopping_changes_nothing(recipe, tmp_path, at=7)
 
 
 def test_another_file_is_measured(run: Path, tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from reviews import BAD, GOOD, SORTED, classifier_table, write
-from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
+from reviews import BAD, GOOD, SORTED, classifier_table, trained_on_reviews, write
+from shares import half
+from tiny_runs import assert_stopping_changes_nothing, watching
 
 import firth
 from firth.api import compose, load, train_recipe
 from firth.config import Table
-from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
+from firth.errors import ConfigError, DataError, FirthError, RunError
 from firth.progress import silent
 from firth.tasks.classification import ClassifierRun
 from firth.text.datasets.negations import negations
@@ -25,9 +26,8 @@ from firth.vectors import WordVectors
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("reviews")
-    return train_recipe(compose(classifier_table(write(folder / "reviews.csv"))), folder / "run").path
+def run() -> Path:
+    return trained_on_reviews()
 
 
 def test_it_learns_what_words_say(run: Path) -> None:
@@ -118,11 +118,7 @@ def test_evaluation_reads_the_runs_own_texts_or_another_file(run: Path, tmp_path
 
 def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
     recipe = compose(classifier_table(write(tmp_path / "r.csv"), steps=14, evaluate_every=5, checkpoint_every=4))
-    expected = undisturbed(recipe, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
-    train_recipe(recipe, tmp_path / "run", resume=True)
-    assert_identical(outcome(tmp_path / "run"), expected)
+    assert_stopping_changes_nothing(recipe, tmp_path, at=7)
 
 
 def test_a_resumed_run_keeps_its_labels_and_refuses_others(tmp_path: Path) -> None:
@@ -171,22 +167,20 @@ def test_texts_that_learned_positions_cannot_reach_are_said_and_never_cut(tmp_pa
 
 @pytest.mark.parametrize(
     "model",
-    [
-        {"kind": "gru", "width": 16},
-        {"kind": "lstm", "width": 12, "embedding": 8, "tied": True},
-        {"kind": "transformer", "width": 16, "depth": 1, "heads": 2, "tied": False, "context": 16},
-    ],
+    half(
+        [
+            {"kind": "gru", "width": 16},
+            {"kind": "lstm", "width": 12, "embedding": 8, "tied": True},
+            {"kind": "transformer", "width": 16, "depth": 1, "heads": 2, "tied": False, "context": 16},
+        ]
+    ),
     ids=str,
 )
 def test_a_decoder_learns_to_classify_and_stops_and_goes_on_to_the_bit(model: Table, tmp_path: Path) -> None:
     table = classifier_table(write(tmp_path / "r.csv"), checkpoint_every=25) | {"model": {"family": "language"} | model}
     table["training"] |= {"rate": 0.01}
     recipe = compose(table)
-    expected = undisturbed(recipe, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(33))
-    train_recipe(recipe, tmp_path / "run", resume=True)
-    assert_identical(outcome(tmp_path / "run"), expected)
+    assert_stopping_changes_nothing(recipe, tmp_path, at=33)
     found = load(tmp_path / "run")
     assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     with pytest.raises(ConfigError, match=r"this run is a classifier and cannot \w+; it can: classify, evaluate"):
@@ -197,7 +191,7 @@ def test_a_class_that_weighs_more_is_said_more_often(tmp_path: Path) -> None:
     path = write(tmp_path / "r.csv", [("film", "good"), ("film", "bad")] * 20)
     chances = []
     for weights in ("[1.0, 3.0]", "[1.0, 1.0]"):
-        recipe = compose(classifier_table(path, steps=300), [f"objective.weights={weights}", "model.dropout=0.0"])
+        recipe = compose(classifier_table(path, steps=150), [f"objective.weights={weights}", "model.dropout=0.0"])
         model = load(train_recipe(recipe, tmp_path / weights).path)
         chances.append(model.classify(["film"])[0].probabilities["good"])
     assert chances == pytest.approx([0.75, 0.5], abs=0.05)  # w_good n_good / Σ w n

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from chat_lines import chat_table, write_chats
+from chat_lines import chat_table, trained_on_digits, write_chats
 from shell import Firth
 
 from firth.api import compose, load, train_recipe
@@ -62,7 +62,7 @@ def test_generate_reports_how_much_was_accepted(firth: Firth, char_run: Path, tr
 
 def test_chat_with_a_draft_gives_the_same_answers(firth: Firth, tmp_path: Path) -> None:
     chats = write_chats(tmp_path / "c.jsonl")
-    run = train_recipe(compose(chat_table(chats)), tmp_path / "run").path
+    run = trained_on_digits()
     draft = train_recipe(compose(chat_table(chats, "gru", steps=5)), tmp_path / "draft").path
     assert load(run).chat("name 3", draft=load(draft)) == load(run).chat("name 3") == "three"
     answer = firth("chat", run, "--draft", draft, "--json", stdin=b"name 3\nagain\n")

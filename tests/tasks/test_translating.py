@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_runs import assert_identical, outcome, stopping_at, undisturbed, watching
+from shares import half, third
+from tiny_runs import assert_stopping_changes_nothing, watching
 from torch import Tensor
 from translations import MODELS, NUMBERS, pair_table, pairs_of, said, spaced, trained_on_numbers, write_pairs, write_sides
 
@@ -18,7 +19,7 @@ import firth
 from firth.api import compose, load, train_recipe
 from firth.config import Table
 from firth.decoding.config import DecodingConfig
-from firth.errors import ConfigError, DataError, FirthError, Interrupted, RunError
+from firth.errors import ConfigError, DataError, FirthError, RunError
 from firth.evaluation.translation import measures
 from firth.layers.position import LearnedConfig
 from firth.tasks.run import Run
@@ -50,7 +51,7 @@ FORMS: dict[str, tuple[str, Table, Table]] = {
 }
 
 
-@pytest.fixture(scope="module", params=FORMS)
+@pytest.fixture(scope="module", params=half(FORMS))
 def few_steps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of each kind, hardly trained: what it writes is nonsense, and all the more its own."""
     model, tokenizer, change = FORMS[request.param]
@@ -117,17 +118,13 @@ def test_each_side_has_its_own_words_unless_they_are_joint(run: Path, tmp_path: 
     assert not joint.tokenizer.unseen("3 three")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", third(MODELS, 1))
 def test_a_run_that_was_stopped_goes_on_to_the_bit(name: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"steps": 12, "evaluate_every": 5, "checkpoint_every": 4, "batch_tokens": 64, "select": "exact"}
     table = pair_table(write_pairs(tmp_path / "n.tsv", pairs_of(NUMBERS[:60])), name, **settings)
     table["model"]["dropout"] = 0.1
     recipe = compose(table)
-    expected = undisturbed(recipe, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, tmp_path / "run", watcher=stopping_at(7))
-    train_recipe(recipe, tmp_path / "run", resume=True)
-    assert_identical(outcome(tmp_path / "run"), expected)
+    assert_stopping_changes_nothing(recipe, tmp_path, at=7)
 
 
 def test_a_run_is_not_resumed_on_other_pairs(tmp_path: Path) -> None:
@@ -139,7 +136,7 @@ def test_a_run_is_not_resumed_on_other_pairs(tmp_path: Path) -> None:
         train_recipe(recipe, tmp_path / "run", resume=True)
 
 
-@pytest.mark.parametrize("select", ["bleu", "exact"])
+@pytest.mark.parametrize("select", half(["bleu", "exact"]))
 def test_the_weights_that_are_kept_have_the_highest_of_what_selects(select: str, tmp_path: Path) -> None:
     """At a rate that is far too high the metric goes up and down; see tests/training/test_selection.py, too."""
     table = pair_table(write_pairs(tmp_path / "n.tsv"), "rnnenc", select=select, steps=64, rate=0.2, evaluate_every=8)

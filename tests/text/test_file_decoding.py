@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from pathlib import Path
@@ -24,9 +25,15 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
+@functools.cache
 def long_text(seed: int = 0) -> str:
     numbers = random.Random(seed)
     return "".join(f"é {numbers.random()}\n" for _ in range(100_000))
+
+
+@functools.cache
+def packed_text() -> bytes:
+    return zstandard.compress(long_text().encode())
 
 
 def test_zstd_is_recognised_by_content_and_by_name(tmp_path: Path) -> None:
@@ -49,7 +56,7 @@ def test_frames_one_after_the_other_are_one_text(tmp_path: Path) -> None:
 
 def test_a_large_zstd_is_read_in_parts(tmp_path: Path) -> None:
     text = long_text()
-    (tmp_path / "a.txt.zst").write_bytes(zstandard.compress(text.encode()))
+    (tmp_path / "a.txt.zst").write_bytes(packed_text())
     size = (tmp_path / "a.txt.zst").stat().st_size
     seen: list[int] = []
     assert "".join(piece.text for piece in find(str(tmp_path / "a.txt.zst")).pieces(seen.append)) == text
@@ -61,7 +68,7 @@ def test_a_large_zstd_is_read_in_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
 @pytest.mark.parametrize("frames", [1, 2])
 def test_a_truncated_zstd_is_refused(tmp_path: Path, share: float, frames: int) -> None:
-    whole = zstandard.compress(long_text().encode())
+    whole = packed_text()
     (tmp_path / "a.txt.zst").write_bytes(whole * (frames - 1) + whole[: max(6, int(len(whole) * share))])
     assert "damaged or truncated compressed file (it ends inside a zstd frame)" in refusal(tmp_path / "a.txt.zst")
 

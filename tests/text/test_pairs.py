@@ -200,7 +200,8 @@ def test_a_feed_takes_every_array_of_a_batch() -> None:
     assert (fed.rows, fed.tokens, fed.fresh) == (len(expected.target_BT), expected.tokens, True)
 
 
-@pytest.mark.parametrize("tokens", [pytest.param(1024, marks=pytest.mark.long), 4096, pytest.param(8192, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("tokens", [1024, 4096, 8192])
 def test_at_most_a_tenth_of_an_epoch_of_multi30k_is_padding(tokens: int, firth_data: Path) -> None:
     data = prepare_pairs(PairsConfig(name="multi30k", source="de", target="en"), TokenizerConfig(kind="word", vocab=1000))
     batches = BucketedPairs(data.train, tokens, seed=0)

@@ -11,7 +11,7 @@ import pytest
 
 from firth.text.config import TaggedConfig, TokenizerConfig
 from firth.text.data.tagged import encode_tagged, prepare_tagged
-from firth.text.datasets.python_source_tags import NAMES, source_lines, tagged_lines
+from firth.text.datasets.python_source_tags import NAMES, WORDS, source_lines, tagged_lines
 
 
 def tags(source: str) -> list[list[tuple[str, str]]]:
@@ -80,7 +80,9 @@ def test_the_same_lines_every_time_and_each_part_from_other_files() -> None:
     assert {tag for line in whole for _, tag in line} == {*NAMES, "operator", "number", "string"}
 
 
-def test_a_recipe_can_name_the_lines(cache: Path) -> None:
+def test_a_recipe_can_name_the_lines(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part, words in {"train": 15_000, "valid": 2_000, "test": 4_000}.items():
+        monkeypatch.setitem(WORDS, part, words)
     data = TaggedConfig(name="python-source")
     found = prepare_tagged(data, TokenizerConfig(kind="word", min_count=2))
     assert set(found.labels) == {*NAMES, "operator", "number", "string"}

@@ -233,9 +233,10 @@ def test_tinyshakespeare_has_65_characters_and_the_split_everyone_uses(firth_dat
     ("folder", "name", "vocab", "counts"),
     [
         ("ptb", "ptb.{}.txt.xz", 10_000, (887_521 + 42_068, 70_390 + 3_370, 78_669 + 3_761)),  # the second: lines
-        pytest.param("wikitext-2", "{}.txt.xz", 33_278, (2_088_628, 217_646, 245_569), marks=pytest.mark.long),
+        ("wikitext-2", "{}.txt.xz", 33_278, (2_088_628, 217_646, 245_569)),
     ],
 )
+@pytest.mark.long
 def test_word_corpora_have_their_published_sizes(
     firth_data: Path, folder: str, name: str, vocab: int, counts: tuple[int, int, int]
 ) -> None:

@@ -3,6 +3,7 @@ position alone."""
 
 from __future__ import annotations
 
+import functools
 import gzip
 from collections import Counter
 from pathlib import Path
@@ -203,10 +204,15 @@ KINDS = [
 TEXT = "the cats don't see the catalogue #1 , she said . it 's naïve 日本 thecat ( a-b )"
 
 
+@functools.cache
+def trained(config: TokenizerConfig) -> Tokenizer:
+    return Tokenizer.train(config, pieces_of_text(TEXT * 3), documents=1)
+
+
 @pytest.mark.parametrize("config", KINDS, ids=lambda config: f"{config.kind}{config.lower:d}")
 @given(words=st.lists(st.sampled_from(TEXT.split()), min_size=1, max_size=8))
 def test_the_pieces_of_the_words_are_those_of_the_sentence(config: TokenizerConfig, words: list[str]) -> None:
-    tokenizer = Tokenizer.train(config, pieces_of_text(TEXT * 3), documents=1)
+    tokenizer = trained(config)
     ids, first = WordAligner(tokenizer)(words)
     assert ids.tolist() == tokenizer.encode(" ".join(words)).tolist()
     assert len(first) == len(words)

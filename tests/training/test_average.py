@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from shares import half
 from tiny_runs import assert_identical, outcome, stopping_at, tiny, undisturbed, watching
 
 from firth import files
@@ -66,7 +67,7 @@ def test_the_mean_is_what_is_validated(tmp_path: Path) -> None:
     assert load(run.path, "cpu").evaluate(streams=2)["loss"] == pytest.approx(last, rel=1e-6)
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, TRIGGERED])
+@pytest.mark.parametrize("settings", half([SETTINGS, TRIGGERED], 1))
 def test_a_resumed_run_goes_on_with_its_mean_to_the_bit(settings: dict[str, Any], tmp_path: Path) -> None:
     recipe = tiny("gru", **settings)
     expected = undisturbed(recipe, tmp_path / "whole")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from shares import half, third
 from tiny_runs import assert_identical, outcome, steps_saved, stopping_at, tiny, undisturbed, watching
 from torch import Tensor
 
@@ -108,10 +110,10 @@ def test_when_every_checkpoint_is_damaged_the_run_is_refused(run: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
+    third([
         {"step": "5"}, {"step": -1}, {"step": 10**30}, {"position": None}, {"recent": 3}, {"recent": ["a"]}, {"best": "low"},
         {"since_best": True}, {"unknown": 1},
-    ],
+    ]),
     ids=str,
 )  # fmt: skip
 def test_a_checkpoint_whose_state_is_no_state_counts_as_damaged(
@@ -204,7 +206,10 @@ def test_a_run_without_weights_says_how_to_make_them(run: Path) -> None:
         load(run, "cpu")
 
 
-@pytest.mark.parametrize(("keep", "left"), [(1, [10]), (2, [9, 10]), (4, [7, 8, 9, 10]), (99, list(range(1, 11)))])
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    half(itertools.starmap(pytest.param, [(1, [10]), (2, [9, 10]), (4, [7, 8, 9, 10]), (99, list(range(1, 11)))])),
+)
 def test_keep_keeps_that_many(keep: int, left: list[int], tmp_path: Path) -> None:
     train_recipe(tiny(steps=10, checkpoint_every=1, keep=keep), tmp_path / "run")
     assert steps_saved(tmp_path / "run") == left
