@@ -124,6 +124,14 @@ def test_what_a_function_may_not_do_has_its_own_verdict(checked: Checker, source
     assert sorted(path.name for path in checked.path.parent.iterdir()) == ["mine.py"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not limit the processor time of a process")
+def test_an_endless_loop_ends_even_if_the_process_that_waits_for_it_is_killed(checked: Checker) -> None:
+    """The system ends it, after its own time and a minute more."""
+    source = "import resource\ndef softmax(s):\n    raise ValueError(resource.getrlimit(resource.RLIMIT_CPU))"
+    [verdict] = checked(source, "softmax", "--seconds", "40")
+    assert "ValueError: (100, 100)" in verdict["message"]
+
+
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 @pytest.mark.parametrize("tensors", [False, True])

@@ -1,8 +1,9 @@
 """Calls a student's function, in a process of its own. Nothing of firth is imported here, and nothing of it can be imported.
 
-It runs as a script. A request comes from standard input as one line of JSON, {"path", "function", "cases", "memory", "walls"};
-"walls" is null for a file of one's own, see _Guard. Answers go to standard output, one line of JSON each: {"ready"} once the
-imports are done, then one outcome per case, or one {"stopped"}. What the student's code prints goes to standard error.
+It runs as a script. A request comes from standard input as one line of JSON, {"path", "function", "cases", "memory",
+"processor_seconds", "walls"}; "walls" is null for a file of one's own, see _Guard. Answers go to standard output, one line of JSON
+each: {"ready"} once the imports are done, then one outcome per case, or one {"stopped"}. What the student's code prints goes to
+standard error.
 
 An outcome is {"value"}, {"raised"} or {"changed"}, the argument that the function changed in place. It is plain data, never a
 pickle.
@@ -199,8 +200,8 @@ def _within(path: str, places: list[str]) -> bool:
     return any(path == place or path.startswith(place.rstrip(os.sep) + os.sep) for place in places)
 
 
-def _limit(most: int) -> None:
-    """`most` bytes of memory beyond what the imports occupy, and no byte in any file."""
+def _limit(most: int, seconds: int) -> None:
+    """`most` bytes of memory beyond what the imports occupy, no byte in any file, and `seconds` of processor time."""
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
@@ -210,6 +211,7 @@ def _limit(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (occupied + most, occupied + most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def _answer(answers: TextIO, **fields: Any) -> None:
@@ -297,7 +299,7 @@ def _serve(request: dict[str, Any], answers: TextIO) -> None:
 
             torch.set_num_threads(1)
     sys.meta_path.insert(0, guard)
-    _limit(request["memory"])
+    _limit(request["memory"], request["processor_seconds"])
     sys.addaudithook(guard.audit)
     sys.path.insert(0, os.path.dirname(path))  # from here on, what is imported may be the student's
     _answer(answers, ready=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -34,6 +35,7 @@ _ANSWERS = 16 << 20  # bytes of all answers together
 _STARTING = 300.0  # seconds to import NumPy and torch, also on a busy machine
 _LOOK_EVERY = 0.2  # seconds
 _ENDING = 2.0  # seconds to end after the last answer
+_ORPHAN = 60.0  # seconds of processor time beyond its own, after which a process ends whose parent was killed
 _KEPT_VARIABLES = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ", "LANG")
 
 
@@ -79,7 +81,8 @@ def run(path: Path, function: str, cases: Sequence[Case], seconds: float, walls:
         reader.start()
     encoded = [[child.encoded(one) for one in case] for case in cases]
     behind = walls and {"own": str(path.resolve().parent), "protected": dict(walls.protected)}
-    request = {"path": str(path.resolve()), "function": function, "cases": encoded, "memory": MEMORY, "walls": behind}
+    limits = {"memory": MEMORY, "processor_seconds": math.ceil(seconds + _ORPHAN)}
+    request = {"path": str(path.resolve()), "function": function, "cases": encoded, "walls": behind, **limits}
     with contextlib.suppress(OSError), process.stdin:
         process.stdin.write(json.dumps(request).encode() + b"\n")
     ran = Ran()
