@@ -1,9 +1,9 @@
 """Calls a student's function, in a process of its own. Nothing of firth is imported here, and nothing of it can be imported.
 
 It runs as a script. A request comes from standard input as one line of JSON, {"path", "function", "cases", "memory",
-"processor_seconds", "walls"}; "walls" is null for a file of one's own, see _Guard. Answers go to standard output, one line of JSON
-each: {"ready"} once the imports are done, then one outcome per case, or one {"stopped"}. What the student's code prints goes to
-standard error.
+"processor_seconds", "walls"}; "walls" is null for a file of one's own, see _Guard. Answers go to standard output, one line of
+JSON each: {"ready"} once the imports are done, then one outcome per case, or one {"stopped"}. What the student's code prints
+goes to standard error.
 
 An outcome is {"value"}, {"raised"} or {"changed"}, the argument that the function changed in place. It is plain data, never a
 pickle.
