@@ -407,8 +407,15 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         "gpt2": {
             "--kind": ("--kind model", "--kind block", "--kind mask"),
             "--theme": ("", "--theme dark", "--theme light"),
+            "--size": ("", "--size slide"),
+            "--language": ("", "--language de", "--language zh"),
             "--save": ("", "--save {out}/a.svg"),
-        }
+        },
+        "docs-char-lstm --save {out}/all": {"--all": ("!", "--all")},
+        "hello --kind merges --tokenizer.kind=bpe": {
+            "--text": ("--text low", "--text lower"),
+            "--corpus": ("--text list", "--text list --corpus {text}"),
+        },
     },
     "dynamics": {
         "--depth 4": {
@@ -581,6 +588,11 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
         }
     },
     "score": {"{char} {text3}": {"--quantise": ("", "--quantise int8", "--quantise int4")}},
+    "lesson": {
+        "5 --form markdown": {"--out": ("--out {out}/a", "--out {out}/b")},
+        "5 --out {out}/a": {"--form": ("", "--form markdown")},
+        "5 --form markdown --out {out}": {"--overwrite": ("!", "--overwrite")},
+    },
     "exercise": {
         "softmax": {"--out": ("", "--out {out}/a.py", "--out {out}/b.py"), "--torch": ("", "--torch")},
         "softmax --out {out}/mine.py": {"--overwrite": ("!", "--overwrite")},
@@ -876,7 +888,7 @@ NEUTRAL_IN_JSON: dict[str, dict[str, str]] = {
 }
 STDIN = {"chat": b"name 3\n", "classify": b"an awful story\n", "translate": b"1 2 3\n"}
 # What a verb finds in its {out}.
-FILES = {"exercise": {"mine.py": ""}, "results": {"results.md": f"{BEGIN}\n{END}\n"}}
+FILES = {"exercise": {"mine.py": ""}, "lesson": {"05-lstm-and-gru.md": ""}, "results": {"results.md": f"{BEGIN}\n{END}\n"}}
 # Verbs that train, compile or draw much.
 LONG = {
     "align", "assignment grade", "caption", "chat", "compare flow", "compare learning", "compare runs", "data export",
