@@ -69,7 +69,7 @@ COURSE = ("rnn", "lstm-cell", "gru-cell", "rnnenc", "rnnsearch", "luong", "llama
 # those that only lessons show
 COURSE_ONLY = {"pre-norm-block": Drawn("gpt2", "block", ("model.feedforward.activation=relu",))}
 # pictures of docs/pictures that lessons show
-PICTURES = ("attention-heads", "flow", "sinusoid")
+PICTURES = ("attention-heads", "dates-alignment", "flow", "sinusoid")
 
 
 def drawn(one: Drawn, **how: Any) -> str:
