@@ -748,7 +748,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--weight": ("--weight raw", "--weight ppmi"),
             "--svd": ("", "--svd 2", "--svd 3"),
             "--dynamic": ("", "--dynamic"),
-            "--sample": ("--sample 0", "--sample 0.1"),
+            "--sample": ("--sample 0", "--sample 0.001"),
             "--smoothing": ("--smoothing 1", "--smoothing 0.75"),
             "--negatives": ("--negatives 1", "--negatives 2"),
             "--min-count": ("--min-count 1", "--min-count 20"),
