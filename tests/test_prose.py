@@ -42,7 +42,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.glob("*.html")}
+    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
     assert {"index.html", "python.html", "recipes.html", "CHANGELOG.html"} <= pages.keys()
     for name, html in pages.items():
         assert not re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(?:https?:)?//[^"]*\.(?:js|css|png|svg)', html), name
