@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from firth.figures.diagram import Diagram
 
 
+def _checked(context: typer.Context, path: Path | None) -> Path | None:
+    """Refuse a suffix before anything is read; a folder, for --all, may have any."""
+    from firth.figures.diagram.diagram import expected_svg
+
+    return path if path is None or context.params.get("every") else expected_svg(path)
+
+
 @verb(takes_settings=True)
 def draw(
     context: typer.Context,
@@ -23,7 +30,9 @@ def draw(
         str,
         typer.Option(help="model, cell, block, attention, mask, families, cache, state, lora, beam or merges."),
     ] = "model",
-    every: Annotated[bool, typer.Option("--all", help="Draw every kind that the model has, into the folder --save.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", is_eager=True, help="Draw every kind that the model has, into the folder --save.")
+    ] = False,
     theme: Annotated[str, typer.Option(help="Colours: light, dark, or auto, which follows the reader's screen.")] = "auto",
     size: Annotated[str, typer.Option(help="page, or slide: 16:9, with larger letters.")] = "page",
     language: Annotated[str, typer.Option(help="Language of the labels: en, fr, de, es or zh.")] = "en",
@@ -34,7 +43,10 @@ def draw(
         Path | None, typer.Option(help="For merges of a recipe: a text file to learn them from, or - for standard input.")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="SVG file to save the drawing to; with --all, a folder.  [default: standard output]")
+        Path | None,
+        typer.Option(
+            help="SVG file to save the drawing to; with --all, a folder.  [default: standard output]", callback=_checked
+        ),
     ] = None,
 ) -> None:
     """Draw a model as SVG: its layers, cell, masks or cache.
@@ -42,7 +54,6 @@ def draw(
     The drawing follows from the settings; data and weights are only read if --text needs them. Any setting of a recipe, or of a
     preset's model, can be overridden: --model.depth=6"""
     from firth.experiments.draw import draw as drawn
-    from firth.figures.diagram.diagram import expected_svg
 
     how: dict[str, Any] = {"theme": theme, "size": size, "language": language}
     if every:
@@ -50,8 +61,6 @@ def draw(
             raise ConfigError("--all draws every kind that the settings have. Leave out --kind, --text and --corpus.")
         _save_all(name, settings(context.args), save, how)
         return
-    if save is not None:
-        expected_svg(save)
     drawing = drawn(name, kind, settings(context.args), text=text, corpus=_read(corpus), **how)
     if save is None:
         print(drawing.svg(), end="")
