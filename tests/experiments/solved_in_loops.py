@@ -117,6 +117,14 @@ def attention(q, k, v, allowed):
     return output
 
 
+def dot_score(q, k):
+    s = np.zeros((len(q), len(k)))
+    for i in range(len(q)):
+        for j in range(len(k)):
+            s[i, j] = sum(a * b for a, b in zip(q[i], k[j], strict=True)) / math.sqrt(len(q[i]))
+    return s
+
+
 def additive_score(q, k, W_q, W_k, w):
     s = np.zeros((len(q), len(k)))
     for i in range(len(q)):
@@ -218,6 +226,17 @@ def feed_forward(x, W_1, b_1, W_2, b_2):
         hidden = [max(0.0, value) for value in affine(W_1.T, one, b_1)]
         rows.append(affine(W_2.T, hidden, b_2))
     return np.array(rows)
+
+
+def block(x, gain, bias, W_Q, W_K, W_V, W_O, W_1, b_1, W_2, b_2, heads):
+    normed, D, added = layer_norm(x, gain[0], bias[0], 1e-5), x.shape[1] // heads, np.zeros_like(x)
+    for t in range(len(x)):
+        for h in range(heads):
+            own, seen = slice(h * D, (h + 1) * D), normed[: t + 1]  # this head, and the tokens up to t
+            query, everything = normed[t : t + 1] @ W_Q[:, own], np.ones((1, t + 1), dtype=bool)
+            added[t] += attention(query, seen @ W_K[:, own], seen @ W_V[:, own], everything)[0] @ W_O[own]
+    a = x + added
+    return a + feed_forward(layer_norm(a, gain[1], bias[1], 1e-5), W_1, b_1, W_2, b_2)
 
 
 def lora(x, W, A, B, alpha):

@@ -71,6 +71,10 @@ def attention(q, k, v, allowed):
     return softmax(np.where(allowed, np.einsum("qd,kd->qk", q, k) * q.shape[-1] ** -0.5, -1e30)) @ v
 
 
+def dot_score(q, k):
+    return q @ k.T / np.sqrt(k.shape[1])
+
+
 def additive_score(q, k, W_q, W_k, w):
     return np.einsum("a,qka->qk", w, np.tanh((q @ W_q)[:, None] + (k @ W_k)[None]))
 
@@ -128,6 +132,15 @@ def rms_norm(x, gain, epsilon):
 
 def feed_forward(x, W_1, b_1, W_2, b_2):
     return (x @ W_1 + b_1).clip(0) @ W_2 + b_2
+
+
+def block(x, gain, bias, W_Q, W_K, W_V, W_O, W_1, b_1, W_2, b_2, heads):
+    normed = layer_norm(x, gain[0], bias[0], 1e-5)
+    q, k, v = (np.stack(np.split(normed @ W, heads, axis=1)) for W in (W_Q, W_K, W_V))
+    later = np.triu(np.full((len(x), len(x)), -np.inf), 1)
+    o = softmax(q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]) + later) @ v
+    x = x + np.concatenate(list(o), axis=1) @ W_O
+    return x + feed_forward(layer_norm(x, gain[1], bias[1], 1e-5), W_1, b_1, W_2, b_2)
 
 
 def lora(x, W, A, B, alpha):

@@ -63,6 +63,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
 
 
+def dot_score(q: Tensor, k):
+    return torch.einsum("qd,kd->qk", q, k) / math.sqrt(q.shape[1])
+
+
 def additive_score(q: Tensor, k, W_q, W_k, w):
     return torch.tanh((q @ W_q)[:, None] + k @ W_k) @ w
 
@@ -126,6 +130,30 @@ def rms_norm(x: Tensor, gain, epsilon: float):
 
 def feed_forward(x: Tensor, W_1, b_1, W_2, b_2):
     return F.linear(F.relu(F.linear(x, W_1.T, b_1)), W_2.T, b_2)
+
+
+def block(
+    x: Tensor, gain, bias, W_Q, W_K, W_V, W_O, W_1, b_1, W_2, b_2, heads: int, norm_first: bool = True, causal: bool = True
+):
+    d, h = W_1.shape
+    layer = torch.nn.TransformerEncoderLayer(d, heads, h, dropout=0.0, batch_first=True, norm_first=norm_first).double()
+    weights = {
+        "self_attn.in_proj_weight": torch.cat([W_Q.T, W_K.T, W_V.T]),
+        "self_attn.in_proj_bias": torch.zeros(3 * d),
+        "self_attn.out_proj.weight": W_O.T,
+        "self_attn.out_proj.bias": torch.zeros(d),
+        "linear1.weight": W_1.T,
+        "linear1.bias": b_1,
+        "linear2.weight": W_2.T,
+        "linear2.bias": b_2,
+        "norm1.weight": gain[0],
+        "norm1.bias": bias[0],
+        "norm2.weight": gain[1],
+        "norm2.bias": bias[1],
+    }
+    layer.load_state_dict(weights)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(len(x), dtype=x.dtype) if causal else None
+    return layer(x[None], src_mask=mask)[0]
 
 
 def lora(x: Tensor, W, A, B, alpha: float):

@@ -65,6 +65,22 @@ def test_no_two_programs_give_the_same(exercise: Exercise) -> None:
         assert any(difference(far, one, child.encoded(two)) is not None for one, two in pairs), f"{name} equals {other}"
 
 
+@pytest.mark.parametrize(
+    ("settings", "norms", "sentence"),
+    [
+        ({"norm_first": False}, (0, 1), "a post-norm block"),
+        ({"causal": False}, (0, 1), "a block without the causal mask"),
+        ({}, (0, 0), "a block that uses the gain and bias of LayerNorm_1 in both norms"),
+    ],
+)
+def test_a_mistake_in_torchs_own_block_is_named(settings: dict[str, bool], norms: tuple[int, int], sentence: str) -> None:
+    def program(x: torch.Tensor, gain: torch.Tensor, bias: torch.Tensor, *weights: Any) -> torch.Tensor:
+        rows = list(norms)
+        return solved_in_torch.block(x, gain[rows], bias[rows], *weights, **settings)
+
+    assert firth.check(program, "block").message.startswith(f"Your result equals {sentence}")
+
+
 @each
 def test_inputs_and_oracle_are_plain_finite_and_described(exercise: Exercise) -> None:
     for case in exercise.cases():

@@ -1,4 +1,4 @@
-"""Attention with a mask, and two other scores.
+"""Attention with a mask, and three scores.
 
 Letters: Q queries, K keys, D width of q and k, C width of a key, E width of a value, A inner width of the additive score.
 """
@@ -97,6 +97,58 @@ ATTENTION = Exercise(
 )
 
 
+def _dot(q_QD: Array, k_KD: Array) -> Array:
+    return np.asarray(oracle.scores(q_QD[None, None], k_KD[None, None], score=oracle.SCALED_DOT)[0, 0])
+
+
+def _draw_dot(generator: np.random.Generator) -> Case:
+    Q, K, D = (length(generator, 2, 6) for _ in range(3))
+    return generator.normal(size=(Q, D)), generator.normal(size=(K, D))
+
+
+def _unit(x_ND: Array) -> Array:
+    return np.asarray(x_ND / np.linalg.norm(x_ND, axis=1, keepdims=True))
+
+
+DOT_SCORE = Exercise(
+    "dot_score",
+    "the scaled dot-product score of Vaswani et al. (2017)",
+    "s_qk = q_q·k_k / √D",
+    {"q_QD": "queries", "k_KD": "keys"},
+    {"s_QK": "scores"},
+    _dot,
+    (
+        (
+            np.array([[1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 2.0, 0.0]]),
+            np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 3.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]]),
+        ),
+    ),
+    _draw_dot,
+    (
+        WrongProgram("the dot product without the scale 1/√D", lambda q_QD, k_KD: q_QD @ k_KD.T),
+        WrongProgram("the dot product scaled by 1/D instead of 1/√D", lambda q_QD, k_KD: q_QD @ k_KD.T / q_QD.shape[1]),
+        WrongProgram(
+            "the dot product multiplied by √D instead of divided by it", lambda q_QD, k_KD: q_QD @ k_KD.T * np.sqrt(q_QD.shape[1])
+        ),
+        WrongProgram(
+            "the dot product divided by the root of the number of queries instead of by √D",
+            lambda q_QD, k_KD: q_QD @ k_KD.T / np.sqrt(len(q_QD)),
+        ),
+        WrongProgram(
+            "the dot product divided by the root of the number of keys instead of by √D",
+            lambda q_QD, k_KD: q_QD @ k_KD.T / np.sqrt(len(k_KD)),
+        ),
+        WrongProgram("the scores transposed: a row for each key instead of each query", lambda q_QD, k_KD: _scores(k_KD, q_QD)),
+        WrongProgram("the scores of the keys with themselves", lambda q_QD, k_KD: _scores(k_KD, k_KD)),
+        WrongProgram("the scores of the queries with themselves", lambda q_QD, k_KD: _scores(q_QD, q_QD)),
+        WrongProgram(
+            "the cosine: the dot product divided by the lengths of q and k", lambda q_QD, k_KD: _unit(q_QD) @ _unit(k_KD).T
+        ),
+        WrongProgram("attention weights, the softmax of the scores", lambda q_QD, k_KD: softmax(_scores(q_QD, k_KD))),
+    ),
+)
+
+
 def _additive(q_QD: Array, k_KD: Array, W_q_DA: Array, W_k_DA: Array, w_A: Array) -> Array:
     score = oracle.additive(w_A, W_q_DA, W_k_DA)
     return np.asarray(oracle.scores(q_QD[None, None], k_KD[None, None], score=score)[0, 0])
@@ -185,4 +237,4 @@ BILINEAR_SCORE = Exercise(
     ),
 )
 
-ATTENTIONS = (ATTENTION, ADDITIVE_SCORE, BILINEAR_SCORE)
+ATTENTIONS = (DOT_SCORE, ATTENTION, ADDITIVE_SCORE, BILINEAR_SCORE)

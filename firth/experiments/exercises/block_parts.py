@@ -12,6 +12,7 @@ import numpy as np
 
 from firth.experiments.exercises.exercise import Array, Case, Exercise, WrongProgram, length
 from firth.oracles.attention import times
+from firth.oracles.feedforward import feed_forward
 from firth.oracles.norm import layer_norm, rms_norm
 
 
@@ -113,11 +114,6 @@ RMS_NORM = Exercise(
 )
 
 
-def _feed_forward(x_Td: Array, W_1_dh: Array, b_1_h: Array, W_2_hd: Array, b_2_d: Array) -> Array:
-    hidden_Th = [[max(0.0, float(one)) for one in times(x_d, W_1_dh) + b_1_h] for x_d in x_Td]
-    return np.array([times(np.array(hidden_h), W_2_hd) + b_2_d for hidden_h in hidden_Th])
-
-
 def _draw_feed_forward(generator: np.random.Generator) -> Case:
     T, d, h = (length(generator, 2, 5) for _ in range(3))
     return tuple(generator.normal(size=shape) for shape in ((T, d), (d, h + 2), (h + 2,), (h + 2, d), (d,)))
@@ -135,7 +131,7 @@ FEED_FORWARD = Exercise(
         "b_2_d": "its bias",
     },
     {"y_Td": "outputs"},
-    _feed_forward,
+    feed_forward,
     (
         (
             np.array([[1.0, -2.0]]),

@@ -6,6 +6,7 @@ from firth.errors import ConfigError, did_you_mean
 from firth.experiments.exercises.attention import ATTENTIONS
 from firth.experiments.exercises.basics import BASICS
 from firth.experiments.exercises.block_parts import BLOCK_PARTS
+from firth.experiments.exercises.decoder_block import BLOCKS
 from firth.experiments.exercises.exercise import Exercise
 from firth.experiments.exercises.heads import HEADS
 from firth.experiments.exercises.losses import LOSSES
@@ -23,6 +24,7 @@ EXERCISES: tuple[Exercise, ...] = (
     *HEADS,
     *POSITIONS,
     *BLOCK_PARTS,
+    *BLOCKS,
     *SEQUENCES,
 )
 NAMES = tuple(one.name for one in EXERCISES)

@@ -25,13 +25,20 @@ def _merge(o_HTD: Array, H: int) -> Array:
     return o_HTD.swapaxes(0, 1).reshape(o_HTD.shape[1], -1)
 
 
-def _multi_head(split: Split = _split, merge: Split = _merge, full: bool = False, projected: bool = True) -> Callable[..., Array]:
-    """Multi-head attention with parts of it replaced."""
+def multi_head(
+    split: Split = _split,
+    merge: Split = _merge,
+    full: bool = False,
+    projected: bool = True,
+    mask: Callable[[int], Array] = lambda T: np.ones((T, T), dtype=bool),
+) -> Callable[..., Array]:
+    """Multi-head attention with parts of it replaced. `full`: scaled by the width of the model; `mask`: True where allowed."""
 
     def program(x_Td: Array, W_Q_dd: Array, W_K_dd: Array, W_V_dd: Array, W_O_dd: Array, heads: int) -> Array:
         q_HTD, k_HTD, v_HTD = (split(x_Td @ W, heads) for W in (W_Q_dd, W_K_dd, W_V_dd))
         width = x_Td.shape[1] if full else q_HTD.shape[-1]
-        o_HTD = softmax(q_HTD @ k_HTD.swapaxes(1, 2) / np.sqrt(width)) @ v_HTD
+        s_HTT = q_HTD @ k_HTD.swapaxes(1, 2) / np.sqrt(width)
+        o_HTD = softmax(np.where(mask(s_HTT.shape[1]), s_HTT, -np.inf)) @ v_HTD
         merged_Td = merge(o_HTD, heads)
         return np.asarray(merged_Td @ W_O_dd if projected else merged_Td)
 
@@ -73,25 +80,25 @@ MULTI_HEAD = Exercise(
     (
         WrongProgram(
             "multi-head attention whose heads were split by a reshape to (H, T, D), without a transpose",
-            _multi_head(split=lambda x_Td, H: x_Td.reshape(H, len(x_Td), -1)),
+            multi_head(split=lambda x_Td, H: x_Td.reshape(H, len(x_Td), -1)),
         ),
         WrongProgram(
             "multi-head attention whose head h has the columns h, h + H, h + 2H, … instead of D in a row",
-            _multi_head(split=lambda x_Td, H: x_Td.reshape(len(x_Td), -1, H).transpose(2, 0, 1)),
+            multi_head(split=lambda x_Td, H: x_Td.reshape(len(x_Td), -1, H).transpose(2, 0, 1)),
         ),
         WrongProgram(
             "multi-head attention whose heads were joined by a reshape, without a transpose back to (T, H, D)",
-            _multi_head(merge=lambda o_HTD, H: o_HTD.reshape(o_HTD.shape[1], -1)),
+            multi_head(merge=lambda o_HTD, H: o_HTD.reshape(o_HTD.shape[1], -1)),
         ),
         WrongProgram(
             "multi-head attention whose heads were concatenated in reverse order",
-            _multi_head(merge=lambda o_HTD, H: _merge(o_HTD[::-1], H)),
+            multi_head(merge=lambda o_HTD, H: _merge(o_HTD[::-1], H)),
         ),
-        WrongProgram("multi-head attention scaled by the full width, 1/√d, instead of 1/√D", _multi_head(full=True)),
-        WrongProgram("multi-head attention without the output projection W^O", _multi_head(projected=False)),
+        WrongProgram("multi-head attention scaled by the full width, 1/√d, instead of 1/√D", multi_head(full=True)),
+        WrongProgram("multi-head attention without the output projection W^O", multi_head(projected=False)),
         WrongProgram(
             "attention with a single head of full width",
-            _multi_head(split=lambda x_Td, H: x_Td[None], merge=lambda o_HTD, H: o_HTD[0]),
+            multi_head(split=lambda x_Td, H: x_Td[None], merge=lambda o_HTD, H: o_HTD[0]),
         ),
     ),
 )

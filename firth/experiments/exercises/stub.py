@@ -22,10 +22,9 @@ def exercise_stub(name: str, torch: bool = False) -> str:
     case = exercise.small[0]
     result = exercise.expected(case)
     kind = "torch.Tensor" if torch else "np.ndarray"
-    given = ", ".join(f"{key}: {_type(value, kind)}" for key, value in arguments(exercise, case).items())
-    head = f"def {exercise.name}({given}) -> {_type(result, kind)}:"
-    if len(head) > _WIDEST:
-        head = f"def {exercise.name}(\n    {given}\n) -> {_type(result, kind)}:"
+    head = _head(
+        exercise, [f"{key}: {_type(value, kind)}" for key, value in arguments(exercise, case).items()], _type(result, kind)
+    )
     if torch and kind not in head:
         raise ConfigError(f"{exercise.name} has no arrays, so {option('torch=True')} does not apply. Remove it.")
     imports = [f"import {'torch' if torch else 'numpy as np'}", "", ""] if kind in head else []
@@ -33,6 +32,16 @@ def exercise_stub(name: str, torch: bool = False) -> str:
     document = [f"{about}.", "", *exercise.equation.splitlines(), "", *_meanings(exercise), "", *_example(exercise, case, result)]
     text = "\n".join(f"    {line}".rstrip() for line in document)
     return "\n".join([*imports, head, f'    """{text.strip()}', '    """', "    raise NotImplementedError", ""])
+
+
+def _head(exercise: Exercise, parameters: list[str], result: str) -> str:
+    """On one line, or on three, or with one line per parameter."""
+    given = ", ".join(parameters)
+    if len(given) > _WIDEST:
+        given = "".join(f"\n    {one}," for one in parameters) + "\n"
+    elif len(f"def {exercise.name}({given}) -> {result}:") > _WIDEST:
+        given = f"\n    {given}\n"
+    return f"def {exercise.name}({given}) -> {result}:"
 
 
 def write_stub(path: Path, text: str, overwrite: bool) -> None:
