@@ -41,7 +41,7 @@ check: $(VENV)/dev-$(TORCH)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
-	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md LOG.md docs/*.md firth/course/*.md
 	$(BIN)/python -m pytest --quiet --noconftest --numprocesses 0 tests/test_prose.py
 
 # Seconds of 200 clients against `firth serve`, damaged inputs for each reader, kills of a training before and after checkpoints

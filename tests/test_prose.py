@@ -11,7 +11,11 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 WIDEST = 120
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [
+    *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((CHECKOUT / "docs").glob("*.md")),
+    *sorted((CHECKOUT / "firth" / "course").glob("*.md")),
+]
 
 
 def prose(text: str) -> list[tuple[int, str]]:
