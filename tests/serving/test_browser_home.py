@@ -58,7 +58,7 @@ def test_the_button_trains_a_run_that_works_at_once(visit: Visit, empty: tuple[s
     page.page.keyboard.press("Enter")  # by keyboard alone
     page.page.locator("[data-training]").wait_for()
     page.until("document.querySelector('[data-told]').textContent.includes('is trained')")
-    assert page.page.locator("[data-card=classify] [data-works]").text_content() == "Works now"
+    page.page.locator("[data-card=classify] [data-works]", has_text="Works now").wait_for()  # the cards follow a moment later
     assert page.page.locator("[data-card=classify] [data-command]").count() == 0
     assert page.page.locator("[data-card=translate] [data-make]").is_enabled()
     screenshot(page, "home-trained")
