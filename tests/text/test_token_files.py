@@ -256,7 +256,9 @@ def test_nothing_is_lost_when_builds_are_killed(tmp_path: Path, cache: Path) -> 
             assert run.stdout.readline() == "begun\n"
             try:
                 answer, _ = run.communicate(
-                    timeout=float(generator.uniform(0.05, 0.8)) if kills < 12 or (not most and kills < 60) else None
+                    timeout=float(generator.uniform(0.02, 0.1 + 0.02 * kills))
+                    if kills < 12 or (not most and kills < 60)
+                    else None
                 )
                 break
             except subprocess.TimeoutExpired:
