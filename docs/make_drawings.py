@@ -65,7 +65,7 @@ DRAWINGS: dict[str, Drawn] = {
     ),
 }
 # those that lessons show, too
-COURSE = ("rnn", "lstm-cell", "gru-cell", "rnnenc", "rnnsearch", "luong", "llama-attention", "gla")
+COURSE = ("rnn", "lstm-cell", "gru-cell", "rnnenc", "rnnsearch", "luong", "llama-attention", "families", "lora", "gla")
 # those that only lessons show
 COURSE_ONLY = {"pre-norm-block": Drawn("gpt2", "block", ("model.feedforward.activation=relu",))}
 # pictures of docs/pictures that lessons show

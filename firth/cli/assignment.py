@@ -40,7 +40,7 @@ def make(
     torch: Annotated[bool, typer.Option("--torch", help="Use torch tensors instead of NumPy arrays.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write the folder for students, and that for grading."""
+    """Write the folder to hand out, and the folder for grading."""
     from firth.experiments.assignments.make import make_assignment
 
     described, beside = _described(name, exercises, points)

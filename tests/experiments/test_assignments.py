@@ -110,6 +110,13 @@ def test_stubs_of_all_exercises_are_one_python_file(torch: bool, tmp_path: Path)
     assert max(map(len, source.splitlines())) <= 140
 
 
+def test_a_file_that_is_no_assignment_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.touch()
+    with pytest.raises(ConfigError, match=r"empty\.toml: \"name\" is missing"):
+        read_assignment(path)
+
+
 def test_an_assignment_is_read_again_from_its_file(tmp_path: Path) -> None:
     one = made(tmp_path / "one")
     assert read_assignment(one.grader / "assignment.toml") == ASSIGNMENT

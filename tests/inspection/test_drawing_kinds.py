@@ -196,7 +196,7 @@ def test_what_is_missing_is_named(char_run: Path) -> None:
         ("gpt2", "state", {}, "it has no linear attention"),
         ("gpt2", "lora", {}, r"training.lora is not set. Give a recipe, --training.lora=8 and --training.init=RUN"),
         ("docs-char-lstm", "lora", {}, "it is not a Transformer"),
-        ("gpt2", "merges", {}, "merges are those of a word. Give it with --text"),
+        ("gpt2", "merges", {}, "no word is given. Add one with --text"),
         ("hello", "merges", {"text": "low"}, r'tokenizer.kind is "char", which has no merges'),
         ("gpt2", "merges", {"text": "low"}, "Give a run, or a text with --corpus"),
         ("gpt2", "merges", {"text": "", "corpus": CORPUS}, "which has no words"),

@@ -118,7 +118,11 @@ class Assignment:
 
 def read_assignment(path: Path) -> Assignment:
     """The assignment in a TOML file."""
-    return build(Assignment, read_toml(path))
+    table = read_toml(path)
+    try:
+        return build(Assignment, table)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.marked}") from error
 
 
 def assignment_of(name: str, exercises: str, points: str | None) -> Assignment:

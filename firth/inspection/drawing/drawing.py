@@ -187,7 +187,7 @@ def _why_not(subject: Subject, kind: str) -> str:
         case "beam":
             return _why_no_beam(subject)
         case "merges":
-            return "merges are those of a word. Give it with --text"
+            return "no word is given. Add one with --text"
         case _:
             return "it is not a Transformer"
 
