@@ -132,8 +132,9 @@ class PositionScheme(Idea, nn.Module):
         super().__init_subclass__(**keywords)
         if "kind" in vars(cls) and "Config" not in vars(cls):
             kind = ("kind", Literal[cls.kind], field(default=cls.kind))
-            place = {"__doc__": cls.about, "__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Config"}
+            place = {"__doc__": cls.about, "__qualname__": f"{cls.__qualname__}.Config"}
             cls.Config = make_dataclass("Config", [kind], bases=(PositionConfig,), namespace=place, frozen=True, kw_only=True)
+            cls.Config.__module__ = cls.__module__  # where pickle looks for it; Python 3.12 and later set it to this module
 
     @classmethod
     def check(cls, settings: PositionSettings) -> None:  # most schemes fit every model
