@@ -68,6 +68,7 @@ PICTURES = {
     "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1170),
     "compare": (_room("compare", look="flow"), 820),
     "describe": (_room("describe", of="gpt3"), 960),
+    "lesson": (_room("lesson/alignment", step=2, answer="1"), 1100),
     "training": (_room("training", runs="rnn\nlstm\ngru\ntransformer", against="tokens"), 960),
 }
 

@@ -44,6 +44,7 @@ from firth.layers.token_mixer import MIXERS
 from firth.models import ModelConfig
 from firth.models.config import TransformerSettings
 from firth.models.seq2seq_config import RecurrentDecoderConfig
+from firth.serving.lab.lab_lesson import LabLesson, LessonStep
 from firth.tasks import FAMILIES, TASKS, default_task
 from firth.tasks.ability import ABILITIES
 from firth.tasks.task import SPECIAL, AnyTask, TokenLossConfig
@@ -61,6 +62,7 @@ CONCEPTS = PAGE.with_name("concepts.md")
 ATTENTION = PAGE.with_name("attention.md")
 OWN_IDEAS = PAGE.with_name("own-ideas.md")
 STUDIES = PAGE.with_name("studies.md")
+LAB = PAGE.with_name("lab.md")
 EXERCISES_PAGE = PAGE.with_name("exercises.md")
 EXAMPLES = PAGE.parent.parent / "tests" / "ideas"
 BEGIN, END = "<!-- settings: written by docs/make_settings.py -->", "<!-- /settings -->"
@@ -488,7 +490,16 @@ def studies_page() -> str:
     """The tables of a study's file."""
     parts = [("The file", Study), ("`[arm.NAME]`", Arm), ("`[budget]`", Budget), ("`[measure.NAME]`", Measure)]
     parts += [("`[scale.NAME]`", Scale), ("`[[claim]]`", Claim), ("`[[figure]]`", Drawing)]
-    return "\n\n".join(f"### {name}\n\n{_about(config)}\n\n{_settings('study', config)}" for name, config in parts) + "\n"
+    return _file_tables("study", parts)
+
+
+def lessons_page() -> str:
+    """The tables of a lesson's file."""
+    return _file_tables("lesson", [("The file of a lesson", LabLesson), ("`[[step]]`", LessonStep)])
+
+
+def _file_tables(sort: str, parts: Iterable[tuple[str, type]]) -> str:
+    return "\n\n".join(f"### {name}\n\n{_about(config)}\n\n{_settings(sort, config)}" for name, config in parts) + "\n"
 
 
 def kinds_table(collection: Ideas[Any]) -> str:
@@ -551,6 +562,7 @@ if __name__ == "__main__":
     place(CONCEPTS, abilities_table(), BEGIN_ABILITIES, END_ABILITIES)
     place(EXERCISES_PAGE, exercises_table(), BEGIN_EXERCISES, END_EXERCISES)
     place(STUDIES, studies_page(), BEGIN, END)
+    place(LAB, lessons_page(), BEGIN, END)
     place(STUDIES, study_results(), BEGIN_RESULTS, END_RESULTS)
     place(Path(sys.argv[1]) if sys.argv[1:] else PAGE, settings_page(), BEGIN, END)
     OWN_IDEAS.write_text(with_examples(OWN_IDEAS.read_text(encoding="utf-8")), encoding="utf-8")

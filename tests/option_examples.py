@@ -115,6 +115,11 @@ class Shelf:
         return self._run("classifier", classifier_table(write_reviews(self.folder / "reviews.tsv"), steps=20))
 
     @property
+    def lesson(self) -> Path:
+        """A lesson of the lab."""
+        return self._file("mine.toml", 'title = "Mine"\nabout = "My own."\n[[step]]\nsays = "Two."\n')
+
+    @property
     def labelled(self) -> Path:
         """Labelled texts that no threshold classifies without an error."""
         wrong = [("a great film", "bad"), ("awful", "good")] * 4
@@ -505,6 +510,8 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--vectors": ("", "--vectors {vectors}"),
             "--corpus": ("", "--corpus {text}"),
             "--port": ("--port 18421", "--port 18521"),
+            "--lesson": ("", "--lesson {lesson}"),
+            "--classroom": ("", "--classroom"),
         }
     },
     "import": {"{hf}": {"--out": ("--out {out}/a", "--out {out}/b")}},

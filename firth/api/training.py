@@ -211,6 +211,7 @@ def _train(recipe: Recipe, out: Path, existing: Existing, watcher: Watcher) -> R
             evaluate=None if data.valid is None else (lambda network: _metrics(training, network, task, data, watcher.work)),
             watch=watcher.step,
         )
+    distributed.all_arrived()  # the first process has written the weights, which the others may want to read
     return folder
 
 

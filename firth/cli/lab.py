@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import secrets
 import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +44,10 @@ def lab(
     port: Annotated[
         int, typer.Option(help="Port of the page. If it is taken, the next free one is used.", min=0, max=65535)
     ] = _PORT,
+    lesson: Annotated[list[Path] | None, typer.Option(help="Lesson of your own, a TOML file. Repeatable.")] = None,
+    classroom: Annotated[
+        bool, typer.Option("--classroom", help="Let students on the local network answer the questions of lessons.")
+    ] = False,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the page in a browser.")] = False,
 ) -> None:
     """Explore your runs in a web page on this machine.
@@ -49,12 +56,60 @@ def lab(
     The address contains a token, without which other users of this machine cannot use the lab. Press Ctrl-C to close the lab.
     """
     library = _library(runs or [], vectors or [], corpus or [])
+    library.lessons = _lessons(lesson or [])
     listener = _listener(port)
     token = secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
     if not library.runs and not library.vectors:
         complain("note: there is no run in ./tour or ./runs; the page explains how to train one")
-    _serve(library, listener, address, token, open_browser=not no_open)
+    with _classroom(library, port + 1) if classroom else contextlib.nullcontext():
+        _serve(library, listener, address, token, open_browser=not no_open)
+
+
+def _lessons(files: list[Path]) -> tuple[Path, ...]:
+    """The files, after each was read: what is wrong with one is said before the page opens."""
+    from firth.serving.lab.lab_lesson import read_lesson
+
+    for path in files:
+        read_lesson(path)
+    return tuple(files)
+
+
+@contextlib.contextmanager
+def _classroom(library: RunLibrary, port: int) -> Iterator[None]:
+    """While the block runs, students can join on the local network."""
+    import uvicorn
+
+    from firth.serving.bounded_protocol import Connections
+    from firth.serving.lab.app import refusal
+    from firth.serving.lab.classroom import LIMITS, Classroom, build_classroom
+
+    listener = _listener(port, "0.0.0.0")
+    library.classroom = room = Classroom()
+    room.address = f"http://{_own_address()}:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        build_classroom(room), http=Connections(LIMITS, refusal).protocol(), ws="none", log_level="error", lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    print(f"Students join at {room.address} with the code {room.code}", flush=True)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_GRACE)
+        listener.close()
+
+
+def _own_address() -> str:
+    """The address of this machine on the local network. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation, which only chooses the interface
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
@@ -89,11 +144,11 @@ def _check_corpus(name: str) -> None:
         raise ConfigError(f'there is no file or data set "{name}".{did_you_mean(name, DATA_SETS.kinds)}')
 
 
-def _listener(port: int) -> socket.socket:
-    """A socket on 127.0.0.1, at `port` or the next free one."""
+def _listener(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """A socket at `port` or the next free one."""
     for number in range(port, min(port + _ATTEMPTS, 65536)):
         try:
-            listener = socket.create_server(("127.0.0.1", number))
+            listener = socket.create_server((host, number))
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise

@@ -110,7 +110,7 @@ def _print_instead_of_serving(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def lab(library: Any, listener: Any, address: str, token: str, *, open_browser: bool) -> None:
         listener.close()
-        print(library.runs, library.vectors, library.corpora, address.partition("?")[0])
+        print(library.runs, library.vectors, library.corpora, library.lessons, address.partition("?")[0])
 
     monkeypatch.setattr("firth.serving.http.server.listen", listen)
     monkeypatch.setattr("firth.serving.http.models.load_models", load)

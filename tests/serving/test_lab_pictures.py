@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -34,4 +35,4 @@ def test_every_picture_is_taken_by_the_script_and_shown_on_the_page(script: Modu
 def test_every_room_has_a_picture(script: ModuleType) -> None:
     from firth.serving.lab.rooms import ROOMS
 
-    assert {address.removeprefix("#/").partition("?")[0] for address, _ in script.PICTURES.values()} == {"", *ROOMS.kinds}
+    assert {re.split("[?/]", address.removeprefix("#/"))[0] for address, _ in script.PICTURES.values()} == {"", *ROOMS.kinds}

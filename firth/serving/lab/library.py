@@ -25,6 +25,7 @@ from firth.training.folder import RunFolder
 if TYPE_CHECKING:
     from firth.api import Recipe
     from firth.progress import Progress
+    from firth.serving.lab.classroom import Classroom
     from firth.tasks.run import Run
     from firth.vectors import WordVectors
 
@@ -45,8 +46,16 @@ class _CacheEntry:
 class RunLibrary:
     """`runs`, `vectors` and `corpora` list what is available; `using` lends a loaded run, `word_vectors` returns vectors."""
 
-    def __init__(self, places: Sequence[Path] = (), vectors: Sequence[Path] = (), corpora: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        places: Sequence[Path] = (),
+        vectors: Sequence[Path] = (),
+        corpora: Sequence[str] = (),
+        lessons: Sequence[Path] = (),
+    ) -> None:
         self.places = tuple(places)
+        self.lessons = tuple(lessons)  # one's own, beside those that firth ships
+        self.classroom: Classroom | None = None  # where a class answers the questions of lessons
         self.workshop = Workshop()
         own = (one.name for one in DATA_SETS if one.holds == "running text" and DATA_SETS.origin(one.name))
         self.corpora = tuple(dict.fromkeys((*corpora, DOCS, *own)))

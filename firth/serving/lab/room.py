@@ -103,6 +103,7 @@ class Room:
     old_names: tuple[str, ...] = ()  # addresses with these names still lead here
     notice: str = ""  # what to notice: one sentence that a look at the figures confirms
     examples: tuple[Example, ...] = ()  # for whatever run is chosen
+    in_path: str = ""  # the setting that follows the name in the address: #/lesson/gates
     texts_into: str = ""  # the control that the texts of the chosen run fill in (RunFacts.texts)
 
     def usable(self, library: RunLibrary) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class Room:
             "old_names": list(self.old_names),
             "notice": self.notice,
             "examples": [one.json() for one in self.examples],
+            "in_path": self.in_path,
             "texts_into": self.texts_into,
             "usable": list(usable),
             "needs": self.needs,

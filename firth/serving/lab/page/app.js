@@ -85,9 +85,10 @@ function leave() {
 let turns = 0; // addresses opened so far
 
 async function follow() {
-  const { name, state } = readAddress();
+  const { name, within, state } = readAddress();
+  const inPath = room => (room?.in_path && within ? { [room.in_path]: within } : {});
   if (open && open.room.name === name) {
-    open.state = { ...open.first, ...state };
+    open.state = { ...open.first, ...state, ...inPath(open.room) };
     open.refreshers.forEach(refresh => refresh());
     return open.draw();
   }
@@ -108,7 +109,7 @@ async function follow() {
   if (turn !== turns) return undefined; // another address was opened in the meantime
   const room = info.rooms.find(one => [one.name, ...one.old_names].some(known => known === name));
   navigation(info, room?.name);
-  if (room) return enter(info, room, state);
+  if (room) return enter(info, room, { ...state, ...inPath(room) });
   document.title = info.title;
   home(main, info, away.signal, () => contents(true));
   if (name) main.prepend(element("p", { role: "alert", text: `There is no room "${name}".` }));

@@ -44,6 +44,7 @@ const DRAWINGS = {
   }),
   compare: () => [line("M10 6V50H112"), line(falling, "accent-line"), line(slower, "mark-line"), line("M10 14H110", "thick")],
   describe: () => bars(12, [96, 60, 40, 12]),
+  lesson: () => [drawing("circle", { cx: 24, cy: 28, r: 14, class: "thick" }), text(20, 32, "?"), box(52, 8, 60, 10, "quiet"), box(52, 23, 60, 10, "accent"), box(52, 38, 60, 10, "quiet")],
   training: () => [line("M10 6V50H112"), line(falling, "accent-line"), line("M10 6C16 34 34 40 110 42", "mark-line")],
 };
 

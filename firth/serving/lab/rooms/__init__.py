@@ -22,6 +22,7 @@ from firth.serving.lab.rooms import (
     dynamics,
     generate,
     inspect,
+    lesson,
     playground,
     search,
     tag,
@@ -36,7 +37,6 @@ _IN_ORDER = (
     *(walk, build, words, search, generate, chat, inspect, attention, translate),
     *(classify, tag, answer, caption, playground, dynamics, compare, describe, training),
 )
-ROOMS: Ideas[Room] = Ideas("room", Room, (module.ROOM for module in _IN_ORDER))
 
 
 def rooms() -> dict[str, Room]:
@@ -61,3 +61,7 @@ def _room_of(ability: Ability) -> Room:
 
     title, if_none = ability.title(), f"There is no run that can {ability.title()}."
     return Room(ability.name, title.capitalize(), ability.about, {"results": results}, ability=ability, if_none=if_none)
+
+
+_LESSONS = lesson.lessons_room(rooms)
+ROOMS: Ideas[Room] = Ideas("room", Room, (*(module.ROOM for module in _IN_ORDER), _LESSONS))

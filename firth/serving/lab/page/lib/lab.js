@@ -1,6 +1,7 @@
 // What a room gets: its state, which is also its address; requests to the server; figures; controls.
 //
 //   #/attention?run=gpt&text=…      the room and its state: strings, each bound to a control
+//   #/lesson/gates?step=2            a room with one of its settings in the path
 
 import * as request from "./request.js";
 import { controls, options } from "./controls.js";
@@ -9,10 +10,16 @@ import { figure, plainTable, python, tools } from "./plot.js";
 
 export function readAddress() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  return { name: path, state: Object.fromEntries(new URLSearchParams(query ?? "")) };
+  const [name, within = ""] = path.split(/\/(.*)/s);
+  return { name, within: decodeURIComponent(within), state: Object.fromEntries(new URLSearchParams(query ?? "")) };
 }
 
-const address = (name, state) => `#/${name}?${new URLSearchParams(state)}`;
+// A room may have one of its settings in the path: #/lesson/gates?step=2
+export function address({ name, in_path: inPath }, state) {
+  const within = state.find(([key, value]) => inPath && key === inPath && value);
+  const query = new URLSearchParams(state.filter(one => one !== within));
+  return `#/${name}${within ? `/${encodeURIComponent(within[1])}` : ""}?${query}`;
+}
 
 export class Lab {
   constructor(info, room, state) {
@@ -44,7 +51,7 @@ export class Lab {
   remember(push = false) {
     // An empty value that is also the default is left out; a default that starts empty may be filled later, by another run.
     const told = Object.entries(this.state).filter(([name, value]) => value !== "" || this.first[name] !== "");
-    const here = address(this.room.name, told);
+    const here = address(this.room, told);
     if (here !== location.hash) history[push ? "pushState" : "replaceState"](null, "", here);
   }
 
