@@ -56,6 +56,36 @@ def test_a_recurrent_layer_draws_a_token_that_becomes_the_next_input(visit: Visi
     assert page.page.locator("[data-token]").count() == len(TEXT) - 1
 
 
+def test_pointing_at_an_earlier_token_shows_what_could_have_followed_it(visit: Visit, char_run: Path) -> None:
+    page = visit(f"#/walk?run=char&text={quote(TEXT)}")
+    run = load(char_run)
+
+    def shown() -> dict[int, float]:
+        rows = page.page.locator(".walk-next button").all()
+        return {int(one.get_attribute("data-candidate")): float(one.locator(".walk-share").text_content()[:-2]) for one in rows}
+
+    def right(text: str) -> bool:
+        p_V = run.walk(text).logits_TV[-1].softmax(-1)
+        return shown() == pytest.approx({id: 100 * float(p_V[id]) for id in shown()}, abs=0.06)
+
+    assert right(TEXT)
+    page.page.locator("[data-token='4']").hover()
+    page.until("document.querySelector('[data-came]') !== null")
+    assert right(TEXT[:5])
+    (came,) = run.ids(TEXT[5]).tolist()
+    assert int(page.page.locator("[data-came]").get_attribute("data-candidate")) == came
+    page.page.mouse.move(0, 0)
+    page.until("document.querySelector('[data-came]') === null")
+    assert right(TEXT)
+    page.page.locator("[data-token='4']").click()  # it stays marked, and another token can follow it
+    page.settled()
+    other = next(id for id in shown() if id != came)
+    page.page.locator(f"[data-candidate='{other}']").click()
+    page.settled()
+    ids = page.hash().split("ids=")[1].split("&")[0]
+    assert ids == "%2C".join(map(str, [*run.ids(TEXT[:5]).tolist(), other]))
+
+
 @pytest.mark.long
 def test_temperature_changes_the_bars_and_playing_appends_tokens(visit: Visit) -> None:
     page = visit(f"#/walk?run=transformer&text={quote(TEXT)}")

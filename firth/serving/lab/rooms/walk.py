@@ -123,29 +123,29 @@ def _next(request: ViewRequest, run: LoadedRun, walked: Walked) -> dict[str, Any
             "seed": request.number("seed", int, 0, least=0),
         }
     )
-    logits_1V = walked.walk.logits_TV[-1:].detach().float().cpu()
-    p_V = logits_1V[0].softmax(-1)
-    if walked.ids:
-        logits_1V = penalised(logits_1V, config, torch.tensor([walked.ids]))
-    share_V = probabilities(logits_1V, config)[0]
-    drawn = int(pick(logits_1V, config, torch.from_numpy(Draws(config.seed, 0).of(walked.written, 1))))
-    ends = _ends(run)
-    chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
+    logits_TV = walked.walk.logits_TV.detach().float().cpu()
+    written = [walked.ids[: len(walked.ids) - ahead] for ahead in range(len(logits_TV))][::-1]
+    rows = zip(logits_TV.split(1), written, strict=True)
+    logits_TV = torch.cat([penalised(one, config, torch.tensor([past])) if past else one for one, past in rows])
+    p_TV, share_TV = walked.walk.logits_TV.detach().float().cpu().softmax(-1), probabilities(logits_TV, config)
+    drawn = int(pick(logits_TV[-1:], config, torch.from_numpy(Draws(config.seed, 0).of(walked.written, 1))))
+    ends, chosen_Tk = _ends(run), p_TV.topk(min(CANDIDATES, p_TV.shape[1])).indices.tolist()
 
-    def candidate(id: int) -> dict[str, Any]:
-        return {
-            "id": id,
-            "token": run.tokenizer.token(id),
-            "probability": float(p_V[id]),
-            "share": float(share_V[id]),
-            "ends": id in ends,
-        }
+    def candidate(row: int, id: int) -> dict[str, Any]:
+        p, share = float(p_TV[row, id]), float(share_TV[row, id])
+        return {"id": id, "token": run.tokenizer.token(id), "probability": p, "share": share, "ends": id in ends}
+
+    def earlier(row: int) -> dict[str, Any]:
+        """What could have followed an earlier token, with what did."""
+        came = written[row + 1][-1]
+        return {"candidates": [candidate(row, id) for id in chosen_Tk[row]], "came": candidate(row, came)}
 
     return {
-        "candidates": [candidate(id) for id in chosen],
-        "drawn": candidate(drawn),
-        "entropy": float(torch.special.entr(share_V).sum() / torch.log(torch.tensor(2.0))),
+        "candidates": [candidate(-1, id) for id in chosen_Tk[-1]],
+        "drawn": candidate(-1, drawn),
+        "entropy": float(torch.special.entr(share_TV[-1]).sum() / torch.log(torch.tensor(2.0))),
         "ended": bool(walked.ids) and walked.ids[-1] in ends,
+        "earlier": [earlier(row) for row in range(len(written) - 1)],
     }
 
 

@@ -49,7 +49,7 @@ export function mount(root, lab) {
     choose: (stage, row) => { player.pause(); lab.set({ stage, cell: null, ...(row === undefined ? {} : { token: row }) }); },
     token: row => lab.set({ token: row === Number(lab.state.token ?? -1) ? null : row }),
     retype: text => lab.set({ last: text, ids: ids().join(",") || "-", cell: null, token: null }, { push: true }),
-    take: id => grow([...ids(), id]),
+    take: (id, row) => grow([...ids().slice(0, ids().length - (facts.stages.at(-1).tokens.length - 1 - row)), id]),
   });
   const scrub = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, "data-scrub": true, "aria-label": "position in the model" });
   const caption = element("p", { "data-caption": true, "aria-live": "polite" }), code = element("div");

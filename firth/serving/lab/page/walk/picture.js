@@ -25,11 +25,13 @@ function layout(stages, available) {
   return { x, labels, gap, width: at + gap + NEXT, next: at + gap, height: HEAD + Math.max(rows, 13) * ROW + 6 };
 }
 
+// The candidates, the last of which makes room for one that must be seen.
+const listed = (candidates, one) => (candidates.some(({ id }) => id === one.id) ? candidates : [...candidates.slice(0, -1), one]);
 const middle = row => HEAD + row * ROW + ROW / 2;
 const curve = (x0, y0, x1, y1) => `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 
 export class Picture {
-  // `actions`: choose(stage), token(row), retype(text), take(id)
+  // `actions`: choose(stage), token(row), retype(text), take(id, row): that token after this row
   constructor(into, actions) {
     this.actions = actions;
     this.at = Infinity; // how far the playing has come, in stages; Infinity: everything is there
@@ -105,23 +107,36 @@ export class Picture {
     return found;
   }
 
-  // The distribution over the next token, where the ribbons end; a click takes a token.
-  next({ candidates, drawn, ended }) {
-    this.board.querySelector(":scope > ol")?.remove();
-    const listed = candidates.some(one => one.id === drawn.id) ? candidates : [...candidates.slice(0, -1), drawn];
-    const rows = ended ? [element("li", { text: "The text has ended." })] : listed.map(one => {
+  next(following) {
+    this.following = following;
+    this.told = null;
+    this.distribution();
+  }
+
+  // The distribution over the token after the marked one, where the ribbons end; a click takes a token.
+  distribution() {
+    const { candidates, drawn, ended, earlier } = this.following, { tokens, side } = this.stages.at(-1), focus = this.focus();
+    const row = focus.side === side ? focus.row : tokens.length - 1, before = earlier[row];
+    if (this.told === row) return;
+    this.told = row;
+    this.board.querySelectorAll(":scope > .walk-next, :scope > .walk-after").forEach(old => old.remove());
+    const [shares, one] = before ? [before.candidates, before.came] : [candidates, drawn];
+    const rows = ended && !before ? [element("li", { text: "The text has ended." })] : listed(shares, one).map(({ id, token, probability, share }) => {
       const bar = element("span", { class: "walk-bar" });
-      bar.style.width = percent(one.share).replace(" ", "");
+      bar.style.width = percent(share).replace(" ", "");
       return element("li", {}, element("button", {
-        type: "button", "data-candidate": one.id, "data-drawn": one.id === drawn.id, title: `${percent(one.probability)} before temperature and top-k`,
-        onclick: () => this.actions.take(one.id),
-      }, bar, element("span", { text: visible(one.token) }), element("span", { class: "walk-share", text: percent(one.share) })));
+        type: "button", "data-candidate": id, "data-drawn": !before && id === one.id, "data-came": Boolean(before) && id === one.id,
+        title: `${percent(probability)} before temperature and top-k`, onclick: () => this.actions.take(id, row),
+      }, bar, element("span", { text: visible(token) }), element("span", { class: "walk-share", text: percent(share) })));
     });
-    const list = element("ol", { class: "walk-next", "aria-label": "next token" }, ...rows);
-    list.style.left = `${this.place.next}px`;
-    list.style.top = `${HEAD}px`;
-    list.style.width = `${NEXT - 6}px`;
-    this.board.append(list);
+    const list = element("ol", { class: "walk-next", "aria-label": `next token, after ${visible(tokens[row])}` }, ...rows);
+    const title = element("p", { class: "walk-after" }, "after ", element("b", { text: visible(tokens[row]) }), before ? ", where this came:" : null);
+    for (const [made, top] of [[list, HEAD], [title, HEAD - 24]]) {
+      made.style.left = `${this.place.next}px`;
+      made.style.top = `${top}px`;
+      made.style.width = `${NEXT - 6}px`;
+      this.board.append(made);
+    }
   }
 
   redraw() {
@@ -200,6 +215,7 @@ export class Picture {
     const end = middle(writing.tokens.length - 1);
     found.push(drawing("path", { d: curve(x.at(-1) + STRIP, end, next, HEAD + ROW / 2), class: "walk-line" }));
     this.svg.replaceChildren(...found);
+    this.distribution();
     this.board.querySelectorAll("[data-token], [data-last]").forEach(one => {
       const row = one.dataset.token === undefined ? writing.tokens.length - 1 : Number(one.dataset.token), side = one.dataset.side ?? writing.side;
       one.classList.toggle("walk-lit", row === focus.row && side === focus.side);
