@@ -13,6 +13,7 @@ from torch import nn
 from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import Walk, WalkMatrix, walk
+from firth.inspection.walk.operands import operands
 from firth.layers.attention.weights import weights
 from firth.layers.tap import attention_calls, outputs
 from firth.models import RecurrentConfig, TransformerConfig, language_model, seq2seq
@@ -181,6 +182,41 @@ def test_cross_attention_is_the_alignment_of_the_model() -> None:
     alpha = next(one for one in stage.matrices() if one.name == "α")
     torch.testing.assert_close(alpha.value, truth, rtol=0, atol=EXACT)
     assert alpha.columns == tuple(map(str, IDS))
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "truth"),
+    [
+        ("transformer, learned", 1, "n<x q<n k<n v<n s<q,k p<s o<p,v a<o x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f"),
+        (
+            "transformer, alibi, strictly causal",
+            1,
+            "n<x q<n k<n v<n s<q,k,b p<s o<p,v a<o x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f",
+        ),
+        (
+            "sandwich, geglu, qk norm",
+            1,
+            "n<x q<n k<n v<n q′<q k′<k s<q′,k′ p<s o<p,v a<o a′<a x′<x,a′ n″<x′ g<n″ u<n″ z<g,u f<z f′<f x′′<x′,f′",
+        ),
+        ("lstm", 1, "i<x,h_t−1 f<x,h_t−1 g<x,h_t−1 o<x,h_t−1 c<f,c_t−1,i,g h<o,c"),
+        ("minlstm", 1, "f′<x i′<x h̃<x h<f′,h_t−1,i′,h̃"),
+        ("transformer, learned", 0, "x<e,p"),
+        ("transformer, learned", 4, "logits<x p<logits"),
+        (
+            "rnnsearch",
+            4,
+            "W h_t−1<h_t−1 e<W h_t−1,U m α<e c<α [x; c]<c r<[x; c],h_t−1 z<[x; c],h_t−1 n<[x; c],r,h_t−1 h<z,n,h_t−1",
+        ),
+        ("luong", 5, "W h<h e<W h α<e c<α h̃<c,h"),
+    ],
+)
+def test_a_matrix_is_joined_to_those_that_it_is_computed_from(name: str, stage: int, truth: str) -> None:
+    found, _ = walked_pair(randomised(seq2seq(PAIRS[name], VOCAB, VOCAB))) if name in PAIRS else walked(model(name))
+    inside = found.stages[stage].matrices()
+    told = [
+        f"{one.name}<{','.join(inside[n].name for n in read)}" for one, read in zip(inside, operands(inside), strict=True) if read
+    ]
+    assert " ".join(told) == truth
 
 
 def test_other_models_stages_and_heads_are_refused() -> None:
