@@ -15,7 +15,7 @@ function terms({ names, terms: listed, rest, count }) {
       element("td", { text: shown(term.product) }), element("td", {}, bar));
   });
   if (rest) rows.push(element("tr", {}, element("td", { colspan: 3, text: `${rest.count} smaller terms` }), element("td", { text: shown(rest.value) }), element("td")));
-  const head = ["", ...names, "product", ""].map(text => element("th", { scope: "col", text }));
+  const head = [element("td"), ...[...names, "product"].map(text => element("th", { scope: "col", text })), element("td")];
   return element("details", { open: true }, element("summary", { text: `${count} terms` }),
     element("div", { class: "walk-scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
 }
