@@ -159,6 +159,10 @@ def test_on_a_phone_a_layer_opens_below_its_name(visit: Visit) -> None:
     assert opened["y"] + opened["height"] <= 844
     assert opened["x"] >= 0
     assert opened["x"] + opened["width"] <= 390
+    page.page.locator("[role=gridcell]").first.click()
+    page.until("document.querySelector('[data-look=cell] [data-line]') !== null")
+    for part in ("[role=gridcell][data-open]", "[data-look=cell] [data-cell]"):
+        assert min(_seen(page, part)) >= 0, part
 
 
 def test_pointing_at_an_earlier_token_shows_what_could_have_followed_it(visit: Visit, char_run: Path) -> None:

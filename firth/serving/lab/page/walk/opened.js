@@ -47,7 +47,18 @@ export class Opened {
     if (!facts) return;
     spelled(this.sum, facts, this.matrices[this.chosen]);
     this.beside.scrollTop = 0;
+    this.reveal();
     this.bring();
+  }
+
+  // The sum has taken room from the matrix: the open cell must still be seen, and on a phone the beginning of the sum with it.
+  reveal() {
+    const cell = this.grid.cells[this.opened.row]?.[this.opened.column - this.matrices[this.chosen].from];
+    if (!cell) return;
+    this.grid.reveal(cell);
+    if (!this.node.classList.contains("walk-below")) return;
+    const box = this.node.getBoundingClientRect(), below = this.beside.getBoundingClientRect().bottom - box.bottom;
+    this.node.scrollTop += Math.max(0, Math.min(below + 8, cell.getBoundingClientRect().top - box.top - 40));
   }
 
   // The factors come from the row and the column that they stand in.
