@@ -22,9 +22,10 @@ export class Opened {
     this.sum = element("div");
     this.beside = element("section", { class: "walk-sum", "data-look": "cell", "aria-label": "one number, spelled out", tabindex: 0, hidden: true },
       element("button", { type: "button", class: "walk-close", text: "×", "aria-label": "Close the sum", onclick: actions.unspell }), this.sum);
+    this.head = element("div", { class: "walk-head" }, this.title, this.settings,
+      element("button", { type: "button", class: "walk-close", text: "×", "aria-label": "Close the stage", title: "Close (Escape)", onclick: actions.close }));
     this.node = element("section", { class: "walk-open", id: "walk-open", "data-look": "stage", "aria-label": "the open stage", hidden: true },
-      element("div", { class: "walk-head" }, this.title, this.settings,
-        element("button", { type: "button", class: "walk-close", text: "×", "aria-label": "Close the stage", title: "Close (Escape)", onclick: actions.close })),
+      this.head,
       this.cards.node, element("div", { class: "walk-work" }, this.grid.node, this.beside));
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     new ResizeObserver(() => this.fit()).observe(this.node);
@@ -57,8 +58,8 @@ export class Opened {
     if (!cell) return;
     this.grid.reveal(cell);
     if (!this.node.classList.contains("walk-below")) return;
-    const box = this.node.getBoundingClientRect(), below = this.beside.getBoundingClientRect().bottom - box.bottom;
-    this.node.scrollTop += Math.max(0, Math.min(below + 8, cell.getBoundingClientRect().top - box.top - 40));
+    const bottom = one => one.getBoundingClientRect().bottom, below = bottom(this.beside) - bottom(this.node);
+    this.node.scrollTop += Math.max(0, Math.min(below + 8, cell.getBoundingClientRect().top - bottom(this.head) - 20));
   }
 
   // The factors come from the row and the column that they stand in.
