@@ -42,6 +42,7 @@ export class Cards {
   // `tokens`: how many rows have a token of the stage; `row`: the marked one of them; `opened`: the cell whose sum is shown, if any.
   show(matrices, tokens, row, chosen, opened) {
     if (this.matrices !== matrices) this.build(matrices);
+    const other = this.chosen !== chosen;
     Object.assign(this, { tokens, row, chosen, factors: opened ? this.read(chosen, opened) : new Map() });
     this.made.forEach((one, n) => {
       one.setAttribute("aria-selected", String(n === chosen));
@@ -50,6 +51,7 @@ export class Cards {
     });
     this.arrange();
     this.draw();
+    if (other) this.node.scrollTop = Math.min(this.places[chosen].y, Math.max(this.node.scrollTop, this.places[chosen].y + HIGH + BETWEEN - this.node.clientHeight));
   }
 
   build(matrices) {

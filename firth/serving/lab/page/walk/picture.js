@@ -5,7 +5,7 @@ import { fillCell, palette, percent, sized, visible } from "./format.js";
 
 const ROW = 22, HEAD = 58, LABEL = 92, STRIP = 48, CELL = 3, NARROW = 34, WIDE = 120, NEXT = 190, SIDE_GAP = 40;
 const THIN = 20, TIGHT = 12, OPENED = 440, SECONDS = 0.2; // beside an open stage: the others' width and gap; its own least width; how fast it opens
-const TITLE = 24, PHONE = 640, LOW = 400, HIGH = 620, EDGE = 12; // a picture narrower than that opens a stage below its heading; heights of an open stage
+const TITLE = 24, PHONE = 640, LOW = 360, HIGH = 620, EDGE = 12; // a picture narrower than that opens a stage below its heading; heights of an open stage
 
 const mixed = (from, to, part) => from + (to - from) * part;
 
