@@ -90,12 +90,20 @@ def test_a_layer_opens_in_its_place_and_nothing_scrolls_away(
         page.settled()
         grid = page.page.locator("[data-matrix]")
         assert grid.get_attribute("data-matrix") == name.get_attribute("data-card")
-    cell = page.page.locator("[role=gridcell]").first
-    cell.click()
+    page.page.locator("[role=gridcell]").first.click()
     page.until("document.querySelector('[data-look=cell] [data-line]') !== null")
     for part in ("[role=gridcell][data-open]", "[data-look=cell] [data-cell]"):
         assert min(_seen(page, part)) >= 0, part
     assert page.page.evaluate("scrollY") == 0
+
+
+@pytest.mark.long
+def test_the_theme_reaches_the_open_matrix(visit: Visit) -> None:
+    page = visit(f"#/walk?run=transformer&text={quote(TEXT)}&stage=1", color_scheme="light")
+    colour = "getComputedStyle(document.querySelector('[role=gridcell]')).backgroundColor"
+    before = page.page.evaluate(colour)
+    page.page.emulate_media(color_scheme="dark")
+    page.until(f"{colour} !== '{before}'")
 
 
 @pytest.mark.long
@@ -163,6 +171,7 @@ def test_on_a_phone_a_layer_opens_below_its_name(visit: Visit) -> None:
     page.until("document.querySelector('[data-look=cell] [data-line]') !== null")
     for part in ("[role=gridcell][data-open]", "[data-look=cell] [data-cell]"):
         assert min(_seen(page, part)) >= 0, part
+    assert page.page.evaluate("document.getAnimations().length") == 0  # this user prefers less motion
 
 
 def test_pointing_at_an_earlier_token_shows_what_could_have_followed_it(visit: Visit, char_run: Path) -> None:

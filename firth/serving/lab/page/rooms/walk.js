@@ -71,6 +71,7 @@ export function mount(root, lab) {
   const inside = lab.controls(opened.settings, INSIDE);
   const themes = new MutationObserver(() => opened.redraw());
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => opened.redraw(), { signal: lab.left.signal });
   lab.left.signal.addEventListener("abort", () => { player.pause(); themes.disconnect(); picture.leave(); });
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || chosen() === null) return;
