@@ -60,7 +60,20 @@ SHOWN: dict[str, tuple[dict[str, Any], str, str, str, list[str]]] = {
         "z = ReLU(g)² ⊙ u",
         ["g", "ReLU(g)", "ReLU(g)²", "u"],
     ),
-    "mixer": ({**TRANSFORMER, **NO_POSITION, "attention": {"heads": 2, "kind": "fading"}}, "layer 1", "a", "a = fading(n)", []),
+    "mixer": (
+        {**TRANSFORMER, **NO_POSITION, "attention": {"heads": 2, "kind": "fading"}},
+        "layer 1",
+        "ln g",
+        "ln g = 0.5 · clamp(ln σ(W_gate_up (W_gate_down n) + b_gate_up) / 16)",
+        [
+            "Σ W_gate_up (W_gate_down n)",
+            "b_gate_up",
+            "sum",
+            "ln σ(sum)",
+            "ln σ(W_gate_up (W_gate_down n) + b_gate_up) / 16",
+            "clamp(ln σ(W_gate_up (W_gate_down n) + b_gate_up) / 16)",
+        ],
+    ),
 }
 
 
@@ -118,9 +131,8 @@ def test_it_is_walked_through_in_its_own_operations(sort: str, run: Path) -> Non
     one = chosen(found, stage, name)
     assert one.equation == equation
     assert [line.label for line in one.lines(3, 1)][:-1] == labels
-    if labels:  # a mixer inherits what it computes
-        assert one.source.path.endswith("dummy_ideas.py")
-        assert one.source.code in FILE.read_text(encoding="utf-8")
+    assert one.source.path.endswith("dummy_ideas.py")
+    assert one.source.code in FILE.read_text(encoding="utf-8")
 
 
 def asked(view: str, folder: Path, **given: Any) -> Any:

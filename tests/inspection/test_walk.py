@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from torch import nn
 from firth.errors import ConfigError
 from firth.inspection.inputs import Reading
 from firth.inspection.walk import Walk, WalkMatrix, walk
+from firth.inspection.walk.operands import operands
 from firth.layers.attention.weights import weights
+from firth.layers.hook_free import Linear
 from firth.layers.tap import attention_calls, outputs
+from firth.layers.token_mixer import TokenMixer
 from firth.models import RecurrentConfig, TransformerConfig, language_model, seq2seq
 from firth.models.seq2seq_config import PrefixConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 
@@ -111,7 +115,7 @@ def assert_right(found: Walk, logits_TV: torch.Tensor) -> None:
             for one in inside:
                 assert_spelled(one)
                 assert one.source.code
-                assert one.source.path.startswith("firth/")
+                assert one.source.path.startswith(("firth/", "tests/inspection/test_walk.py"))
     last = found.stages[-1].matrices()[-1]
     id_v = [int(name) for name in last.columns]
     torch.testing.assert_close(last.value, logits_TV.softmax(-1)[:, id_v], rtol=0, atol=EXACT)
@@ -129,6 +133,52 @@ def test_the_gates_of_a_minlstm_are_taken_apart() -> None:
     assert inside["h"].equation == "h = f′ ⊙ h_t−1 + i′ ⊙ h̃"
     gate = [line.label for line in inside["i′"].lines(2, 1)]
     assert gate == [*["Σ W x", "b", "sum", "ln σ(sum)"] * 2, "sum", "i′ = σ(sum)"]
+
+
+@pytest.mark.parametrize("name", ["linear", "gated linear", "based"])
+def test_the_state_of_a_linear_attention_is_the_sum_of_what_was_written_to_it(name: str) -> None:
+    found, _ = walked(model(name))
+    inside = {one.name: one for one in reversed(found.stages[1].matrices(1))}  # the feed-forward layer has a z and a g, too
+    k_TF, v_TE = inside["φ(k)" if "φ(k)" in inside else "k"].value, inside["v"].value
+    gates_TF = inside["ln g"].value.exp() if "ln g" in inside else torch.ones_like(k_TF)
+    S_FE = torch.zeros(k_TF.shape[1], v_TE.shape[1], dtype=torch.float64)
+    for t, (k_F, v_E, gate_F) in enumerate(zip(k_TF, v_TE, gates_TF, strict=True)):
+        torch.testing.assert_close(inside["S_t−1"].value[t], S_FE.flatten(), rtol=0, atol=EXACT)
+        S_FE = torch.einsum("f,fe->fe", gate_F, S_FE) + torch.einsum("f,e->fe", k_F, v_E)
+        torch.testing.assert_close(inside["S"].value[t], S_FE.flatten(), rtol=0, atol=EXACT)
+    steps = [line.label for line in inside["S"].lines(3, 1)][:-1]
+    assert steps == [*(["g"] if "ln g" in inside else []), "S_t−1", "φ(k)" if "φ(k)" in inside else "k", "v"]
+    assert list(found.stages[1].links) == ([] if name == "gated linear" else ["self"])
+
+
+class Averaging(TokenMixer):
+    """A mixer with operations of its own: the mean of all tokens so far, through a gate."""
+
+    kind = "averaging"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.heads, self.head_width = config.attention.heads, config.head_width
+        self.value, self.out = nn.Linear(config.width, config.width), Linear(config.width, config.width)
+
+    def start(self) -> None:
+        return None
+
+    def forward(self, x_BTd: torch.Tensor, allowed: Any, position: Any, past: Any) -> tuple[torch.Tensor, Any]:
+        count_T1 = torch.arange(1, x_BTd.shape[1] + 1, dtype=x_BTd.dtype).unsqueeze(-1)
+        return self.out(torch.sigmoid(self.value(x_BTd)) * (x_BTd.cumsum(1) / count_T1)), past
+
+
+def test_a_mixer_that_is_no_linear_attention_is_walked_in_its_own_operations() -> None:
+    network: Any = randomised(language_model(MORE["parallel"], VOCAB))
+    for block in network.blocks:
+        config = SimpleNamespace(width=16, attention=SimpleNamespace(heads=2), head_width=8)
+        block.attention = randomised(Averaging(config))
+    found, logits_TV = walked(network)
+    assert_right(found, logits_TV)
+    inside = {one.name: one for one in found.stages[1].matrices()}
+    assert inside["y"].equation == "y = σ(W_value n + b_value) ⊙ cumsum(n, 1) / arange(1, 8)"
+    assert inside["a"].equation == "a = W_out y + b_out"
 
 
 @pytest.mark.parametrize("name", half(PAIRS))
@@ -181,6 +231,51 @@ def test_cross_attention_is_the_alignment_of_the_model() -> None:
     alpha = next(one for one in stage.matrices() if one.name == "α")
     torch.testing.assert_close(alpha.value, truth, rtol=0, atol=EXACT)
     assert alpha.columns == tuple(map(str, IDS))
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "truth"),
+    [
+        ("transformer, learned", 1, "n<x q<n k<n v<n s<q,k p<s o<p,v a<o x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f"),
+        (
+            "transformer, alibi, strictly causal",
+            1,
+            "n<x q<n k<n v<n s<q,k,b p<s o<p,v a<o x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f",
+        ),
+        (
+            "sandwich, geglu, qk norm",
+            1,
+            "n<x q<n k<n v<n q′<q k′<k s<q′,k′ p<s o<p,v a<o a′<a x′<x,a′ n″<x′ g<n″ u<n″ z<g,u f<z f′<f x′′<x′,f′",
+        ),
+        ("lstm", 1, "i<x,h_t−1 f<x,h_t−1 g<x,h_t−1 o<x,h_t−1 c<f,c_t−1,i,g h<o,c"),
+        ("minlstm", 1, "f′<x i′<x h̃<x h<f′,h_t−1,i′,h̃"),
+        (
+            "linear",
+            1,
+            "n<x q<n k<n v<n φ(q)<q φ(k)<k S<S_t−1,φ(k),v z<φ(k) o<φ(q),S,z a<o x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f",
+        ),
+        (
+            "gated linear",
+            1,
+            "n<x q<n k<n v<n ln g<n g<ln g S<g,S_t−1,k,v o<q,S N(o)<o y<n,N(o) a<y x′<x,a n″<x′ g<n″ u<n″ z<g,u f<z x′′<x′,f",
+        ),
+        ("transformer, learned", 0, "x<e,p"),
+        ("transformer, learned", 4, "logits<x p<logits"),
+        (
+            "rnnsearch",
+            4,
+            "W h_t−1<h_t−1 e<W h_t−1,U m α<e c<α [x; c]<c r<[x; c],h_t−1 z<[x; c],h_t−1 n<[x; c],r,h_t−1 h<z,n,h_t−1",
+        ),
+        ("luong", 5, "W h<h e<W h α<e c<α h̃<c,h"),
+    ],
+)
+def test_a_matrix_is_joined_to_those_that_it_is_computed_from(name: str, stage: int, truth: str) -> None:
+    found, _ = walked_pair(randomised(seq2seq(PAIRS[name], VOCAB, VOCAB))) if name in PAIRS else walked(model(name))
+    inside = found.stages[stage].matrices()
+    told = [
+        f"{one.name}<{','.join(inside[n].name for n in read)}" for one, read in zip(inside, operands(inside), strict=True) if read
+    ]
+    assert " ".join(told) == truth
 
 
 def test_other_models_stages_and_heads_are_refused() -> None:

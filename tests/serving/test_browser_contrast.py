@@ -35,11 +35,13 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
-def _violations(page: Watched, axe: str) -> list[str]:
+RULES = "{ runOnly: ['color-contrast', 'label', 'button-name', 'image-alt', 'link-name'] }"
+
+
+def _violations(page: Watched, axe: str, rules: str = RULES) -> list[str]:
     """Violations that axe reports: each element and the reason. Plotly's own labels are included."""
     page.page.evaluate(f"() => {{ {axe} }}")
-    script = "() => axe.run(document, { runOnly: ['color-contrast', 'label', 'button-name', 'image-alt', 'link-name'] })"
-    found: dict[str, Any] = page.page.evaluate(script)
+    found: dict[str, Any] = page.page.evaluate(f"() => axe.run(document, {rules})")
     return [
         f"{one['id']}: {node['html'][:120]}: {node['failureSummary']}" for one in found["violations"] for node in one["nodes"]
     ]
@@ -68,3 +70,15 @@ def test_the_tree_of_a_beam_search_is_readable(visit: Visit, axe: str, pair_lab:
     page.page.locator("[data-result='1']").hover()  # its way is marked
     assert page.page.locator(".beam-node[data-lit]").count()
     assert not _violations(page, axe)
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_open_layer_of_the_walk_breaks_no_rule(visit: Visit, axe: str, scheme: str, width: int) -> None:
+    viewport = {"width": width, "height": 900}
+    page = visit(
+        "#/walk?run=transformer&text=the&stage=1&cell=7,2,1", color_scheme=scheme, viewport=viewport, reduced_motion="reduce"
+    )
+    page.page.wait_for_selector("[data-look=cell] [data-line]")
+    page.settled()
+    assert not _violations(page, axe, "{}")

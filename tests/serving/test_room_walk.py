@@ -65,6 +65,19 @@ def test_the_drawn_token_is_the_one_that_generate_draws_and_becomes_the_next_inp
         written = ",".join(filter(None, (written, str(drawn))))
 
 
+def test_every_token_has_the_distribution_of_what_follows_it(char_run: Path) -> None:
+    library, settings = RunLibrary([char_run]), {"temperature": "0.7", "top_k": "5"}
+    facts = ask(walk.whole, library, run="char", text=TEXT, **settings).facts
+    ids: list[int] = facts["ids"]  # type: ignore[assignment]
+    earlier = facts["next"]["earlier"]  # type: ignore[index]
+    assert [one["came"]["id"] for one in earlier] == ids[1:]
+    for row in (0, 4):
+        ended_here = ask(walk.whole, library, run="char", text=TEXT, ids=",".join(map(str, ids[: row + 1])), **settings).facts
+        for one, truth in zip(earlier[row]["candidates"], ended_here["next"]["candidates"], strict=True):  # type: ignore[index]
+            assert one["id"] == truth["id"]
+            assert one["share"] == pytest.approx(truth["share"], abs=1e-6)
+
+
 def test_the_last_token_is_replaced_and_other_settings_need_no_forward_pass(
     char_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,8 @@ def _bias(scored: _Scored, named: Names, rows: tuple[str, ...], columns: tuple[s
     assert bias is not None
     line = bias.source(bias.result) or source_line(reference.scores, "position.bias_BHQK(")
     title, equation, spell = "position: a bias for each distance", bias_equation(bias), bias.spell(bias.result, "b", (0, 0))
-    return WalkMatrix("b", title, f"b = {equation}", named.axes, scored.b_QK(), rows, line, spell, columns, allowed=allowed_QK)
+    value = scored.b_QK()
+    return WalkMatrix("b", title, f"b = {equation}", named.axes, value, rows, line, spell, columns, allowed=allowed_QK, reads=())
 
 
 def _is_root(call: Call) -> bool:

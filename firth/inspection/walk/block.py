@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from firth.inspection.walk.attention import Names, matrices
 from firth.inspection.walk.matrix import Line, LinearProduct, SourceLine, Spell, WalkMatrix, added, number, source_line
+from firth.inspection.walk.mixer import MixerCall, linear_attend_of, mixer_matrices
 from firth.inspection.walk.recorded_layers import spelled_activation, spelled_norm
 from firth.layers.attention import mask, reference
 from firth.layers.attention.call import Call
@@ -37,7 +38,11 @@ class BlockCall(NamedTuple):
 
     @property
     def heads(self) -> int:
-        return self.block.attention.heads if isinstance(self.block.attention, SelfAttention) else 0
+        layer = self.block.attention
+        return layer.heads if isinstance(layer, SelfAttention) or linear_attend_of(layer) is not None else 0
+
+    def mixer_call(self, n_1Td: Tensor, name: str = "n") -> MixerCall:
+        return MixerCall(self.block.attention, n_1Td, name, self.allowed, self.position, self.tokens)
 
 
 def self_call(given: BlockCall, n_1Td: Tensor) -> Call:
@@ -165,11 +170,9 @@ class _Trail:
 
     def mix(self, n_1Td: Tensor, n: str) -> Tensor:
         layer = self.block.attention
-        if not isinstance(layer, SelfAttention):  # linear attention
-            y_1Td: Tensor = layer(n_1Td, self.given.allowed, self.given.position, None)[0]
-            title, line = f"{layer.title()}, all heads", source_line(type(layer).forward, "def forward")
-            self.add("a", title, f"a = {layer.title()}({n})", "Td", y_1Td, line, None)
-            return y_1Td
+        if not isinstance(layer, SelfAttention):
+            self.matrices += mixer_matrices(self.given.mixer_call(n_1Td, n), self.head)
+            return self.matrices[-1].value.unsqueeze(0)
         self._projections(layer, n_1Td, n)
         call = self_call(self.given, n_1Td)
         turned = self._turned(call, layer)

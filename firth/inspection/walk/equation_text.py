@@ -50,6 +50,8 @@ def _composed(node: Node) -> Text:
         return _infix(name, left, right, of_number=len(node.inputs()) == 1)
     if name == "getitem":
         return f"{held(operands[0], ATOM)}[{', '.join(text_of(one)[0] for one in nodes_in(node.args[1:]))}]", ATOM
+    if name in ("cat", "stack"):
+        return f"[{'; '.join(text_of(one)[0] for one in node.inputs())}]", ATOM
     if name in _FORMS:
         return _FORMS[name](*operands)
     return f"{LETTERS.get(name, name)}({', '.join(text for text, _ in operands if text)})", ATOM
@@ -95,6 +97,7 @@ _FORMS: dict[str, Callable[..., Text]] = {
     "abs": lambda x: (f"|{x[0]}|", ATOM),
     "log1p": lambda x: (f"ln(1 + {x[0]})", ATOM),
     "where": lambda condition, yes, no: (f"{yes[0]} if {condition[0]}, else {no[0]}", _COMPARED),
+    "ones_like": lambda x, *more: ("1", ATOM),
     "sum": lambda x, *dim: (f"Σ {held(x, _TIMES)}", _TIMES),
     "mean": lambda x, *dim: (f"mean({x[0]})", ATOM),
 }

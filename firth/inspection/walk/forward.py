@@ -16,6 +16,7 @@ from firth.inspection.states import LayerPass, layer_passes
 from firth.inspection.walk import attention, block, ends, recurrent
 from firth.inspection.walk.block import BlockCall
 from firth.inspection.walk.matrix import WalkMatrix, source_line
+from firth.inspection.walk.mixer import linear_attend_of
 from firth.inspection.walk.recurrent import CellCall, MemoryCall
 from firth.inspection.walk.stage import Stage, Walk
 from firth.layers.attentive_recurrence import AttentionalState, AttentiveRecurrent
@@ -106,6 +107,8 @@ class _Builder:
         links: dict[str, Callable[[], Tensor]] = {}
         if isinstance(one.attention, SelfAttention):
             links["self"] = lambda: attention.mean_weights(block.self_call(given, block.normed(given)))
+        elif (attend := linear_attend_of(one.attention)) is not None and attend.normalized:
+            links["self"] = lambda: attention.mean_weights(given.mixer_call(block.normed(given)).weights_call())
         if one.cross is not None:
             links["cross"] = lambda: attention.mean_weights(block.cross_call(given, block.cross_input(given)))
         kind = "parallel" if one.parallel_residual else one.placement

@@ -70,6 +70,7 @@ class WalkMatrix:
     step: bool = False  # whether a row needs the row before it
     allowed: Tensor | None = None  # where a mask leaves cells out: True for those that stay
     unit: bool = False  # whether all values are between 0 and 1
+    reads: tuple[str, ...] | None = None  # names of the matrices that it is computed from; None: those in the equation
 
     def lines(self, row: int, column: int) -> list[Line]:
         return [] if self.spell is None else self.spell(row, column)

@@ -18,7 +18,20 @@ COMPARISONS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "eq": "=", "ne": 
 LETTERS = {"sigmoid": "σ", "sqrt": "√", "log": "ln", "log_sigmoid": "ln σ", "silu": "SiLU", "relu": "ReLU", "gelu": "GELU"}
 REDUCTIONS = ("sum", "mean")
 MATMULS = frozenset(("matmul", "mm", "bmm", "linear"))
-_CUTS = ("chunk", "split", "unbind", "narrow", "select", "getitem", "cat", "stack", "expand", "expand_as", "repeat_interleave")
+_CUTS = (
+    "chunk",
+    "split",
+    "split_with_sizes",
+    "unbind",
+    "narrow",
+    "select",
+    "getitem",
+    "cat",
+    "stack",
+    "expand",
+    "expand_as",
+    "repeat_interleave",
+)
 _SHAPES = (
     "view",
     "view_as",
@@ -37,7 +50,7 @@ _SHAPES = (
 _COPIES = ("to", "float", "double", "bfloat16", "type_as", "detach", "clone", "contiguous", "data", "flip", "roll")
 MOVES = frozenset((*_CUTS, *_SHAPES, *_COPIES))  # a number stays what it is and stands elsewhere
 ELEMENTWISE = frozenset(
-    ("tanh", "exp", "abs", "square", "rsqrt", "reciprocal", "log1p", "expm1", "sin", "cos", "where", "clamp", "clamp_min")
+    ("tanh", "exp", "abs", "square", "rsqrt", "reciprocal", "log1p", "expm1", "elu", "sin", "cos", "where", "clamp", "clamp_min")
 )
 
 

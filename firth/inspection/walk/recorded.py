@@ -20,7 +20,18 @@ from torch.overrides import TorchFunctionMode
 
 from firth.inspection.walk.equation_text import ATOM, SUM, held, is_sum, label_of, text_of
 from firth.inspection.walk.matrix import Line, SourceLine, Spell, number, product, shown_path
-from firth.inspection.walk.operation import MATMULS, MOVES, REDUCTIONS, Index, Node, is_arithmetic, is_elementwise, moved, owned
+from firth.inspection.walk.operation import (
+    MATMULS,
+    MOVES,
+    REDUCTIONS,
+    Index,
+    Node,
+    is_arithmetic,
+    is_elementwise,
+    moved,
+    moved_from,
+    owned,
+)
 
 _TORCH = str(Path(torch.__file__).parent)
 
@@ -68,6 +79,17 @@ class Recording(TorchFunctionMode):
 
     def source(self, tensor: Tensor) -> SourceLine | None:
         return self._node(tensor).source
+
+    def origin(self, tensor: Tensor) -> SourceLine | None:
+        """The line that computes a tensor, or that takes it from a product of several matrices."""
+        node = self._node(tensor)
+        while (source := moved_from(node)) is not None and source.operation not in MATMULS:
+            node = source
+        return node.source
+
+    def name(self, tensor: Tensor) -> str:
+        """The name of what a tensor is a part of, or a rearrangement; "" if that has none."""
+        return owned(self._node(tensor)).name
 
     def is_share(self, tensor: Tensor) -> bool:
         """True if all its values are between 0 and 1 by the operation that made it."""

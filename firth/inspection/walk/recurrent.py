@@ -133,7 +133,8 @@ def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
             spell = LinearProduct(x_ni, projection.weight, None, (names[W], W))
             names[W] = name = f"{W} {names[W]}"
             line = source_line(function, part)
-            matrices.append(WalkMatrix(name, title, f"{W} {x}", axes, projection(x_ni), tokens, line, spell.spell(name)))
+            matrix = WalkMatrix(name, title, f"{W} {x}", axes, projection(x_ni), tokens, line, spell.spell(name))
+            matrices.append(replace(matrix, reads=(query,) if W == "W" else ()))
     letters = attention.Names(names["W"], names["U"], "m", "e", "α", "c", "TS")
     matrices += attention.matrices(given.call(), 0, given.tokens, given.source_tokens, letters)
     matrices[-1] = replace(matrices[-1], axes="Tm", title="context: the memory, weighted")
@@ -144,7 +145,7 @@ def memory_matrices(given: MemoryCall, query: str) -> list[WalkMatrix]:
 def attentive_matrices(attend: MemoryCall, cell: CellCall, inputs: int) -> list[WalkMatrix]:
     """RNNsearch: attention with the state before the step, then the step with [x; c]."""
     x, *matrices = cell_matrices(cell)
-    x = replace(x, title=f"what enters the cell: {inputs} columns of x, then the context c")
+    x = replace(x, title=f"what enters the cell: {inputs} columns of x, then the context c", reads=("c",))
     return [matrices[0], *memory_matrices(attend, "h_t−1"), x, *matrices[1:]]
 
 

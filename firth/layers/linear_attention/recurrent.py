@@ -19,8 +19,15 @@ def run(call: LinearCall) -> tuple[Tensor, LinearState]:
     gate_BHTF = None if call.log_gate_BHTF is None else call.log_gate_BHTF.to(call.wide).exp()
     o_BHE = []
     for t in range(v_BHTE.shape[2]):
-        if gate_BHTF is not None:
-            S_BHFE = gate_BHTF[:, :, t, :, None] * S_BHFE
-        S_BHFE = S_BHFE + k_BHTF[:, :, t, :, None] * v_BHTE[:, :, t, None, :]
-        o_BHE.append((q_BHTF[:, :, t, None, :] @ S_BHFE).squeeze(2))
+        gate_BHF = None if gate_BHTF is None else gate_BHTF[:, :, t]
+        S_BHFE, o_BHe = step(S_BHFE, q_BHTF[:, :, t], k_BHTF[:, :, t], v_BHTE[:, :, t], gate_BHF)
+        o_BHE.append(o_BHe)
     return call.finished(torch.stack(o_BHE, dim=2)), call.after(S_BHFE)
+
+
+def step(S_BHFE: Tensor, q_BHF: Tensor, k_BHF: Tensor, v_BHE: Tensor, gate_BHF: Tensor | None) -> tuple[Tensor, Tensor]:
+    """S after one token, and what its query reads from it."""
+    if gate_BHF is not None:
+        S_BHFE = gate_BHF.unsqueeze(-1) * S_BHFE
+    S_BHFE = S_BHFE + k_BHF.unsqueeze(-1) * v_BHE.unsqueeze(-2)
+    return S_BHFE, (q_BHF.unsqueeze(-2) @ S_BHFE).squeeze(-2)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from firth.inspection.walk import Line, SourceLine, Stage, WalkMatrix
+from firth.inspection.walk.operands import operands
 
 STRIP = 16  # columns of each stage in the picture of the whole model
 WINDOW = 48  # columns of a matrix that are sent at a time
@@ -32,6 +34,11 @@ def stage_json(stage: Stage) -> dict[str, Any]:
         "scale": scale_of(strip),
         "links": {name: [[round(p, 3) for p in row] for row in weights().tolist()] for name, weights in stage.links.items()},
     }
+
+
+def matrices_json(matrices: Sequence[WalkMatrix], start: int) -> list[dict[str, Any]]:
+    """Each with the numbers of those before it that it is computed from."""
+    return [matrix_json(one, start) | {"operands": read} for one, read in zip(matrices, operands(matrices), strict=True)]
 
 
 def matrix_json(one: WalkMatrix, start: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens
-from firth.serving.lab.walk_json import WINDOW, line_json, matrix_json, stage_json
+from firth.serving.lab.walk_json import WINDOW, line_json, matrices_json, stage_json
 from firth.tasks.abilities.continuation import end_tokens
 from firth.tasks.abilities.walk_inputs import Walked, walk_text
 from firth.tasks.ability import ATTENTION, GENERATE, WALK
@@ -63,7 +63,7 @@ def stage(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     start = request.number("from", int, 0, least=0)
     with library.using(request.text("run"), progress) as run:
         one = _walked(request, run, progress).walk.stage(number)
-        matrices = [matrix_json(matrix, start) for matrix in one.matrices(min(head, max(0, one.heads - 1)))]
+        matrices = matrices_json(one.matrices(min(head, max(0, one.heads - 1))), start)
     facts = {"stage": number, "name": one.name, "heads": one.heads, "matrices": matrices}
     return ViewResult({}, _python(request, library, f".stages[{number}].matrices({head})"), facts)
 
@@ -123,29 +123,30 @@ def _next(request: ViewRequest, run: LoadedRun, walked: Walked) -> dict[str, Any
             "seed": request.number("seed", int, 0, least=0),
         }
     )
-    logits_1V = walked.walk.logits_TV[-1:].detach().float().cpu()
-    p_V = logits_1V[0].softmax(-1)
-    if walked.ids:
-        logits_1V = penalised(logits_1V, config, torch.tensor([walked.ids]))
-    share_V = probabilities(logits_1V, config)[0]
-    drawn = int(pick(logits_1V, config, torch.from_numpy(Draws(config.seed, 0).of(walked.written, 1))))
-    ends = _ends(run)
-    chosen = torch.sort(p_V, descending=True, stable=True).indices[:CANDIDATES].tolist()
+    logits_TV = walked.walk.logits_TV.detach().float().cpu()
+    written = [walked.ids[: len(walked.ids) - ahead] for ahead in range(len(logits_TV))][::-1]
+    rows = [logits_TV[row : row + 1] for row in range(len(written))]
+    rows = [penalised(one, config, torch.tensor([past])) if past else one for one, past in zip(rows, written, strict=True)]
+    logits_TV = torch.cat(rows)
+    p_TV, share_TV = walked.walk.logits_TV.detach().float().cpu().softmax(-1), probabilities(logits_TV, config)
+    drawn = int(pick(logits_TV[-1:], config, torch.from_numpy(Draws(config.seed, 0).of(walked.written, 1))))
+    ends, chosen_Tk = _ends(run), p_TV.topk(min(CANDIDATES, p_TV.shape[1])).indices.tolist()
 
-    def candidate(id: int) -> dict[str, Any]:
-        return {
-            "id": id,
-            "token": run.tokenizer.token(id),
-            "probability": float(p_V[id]),
-            "share": float(share_V[id]),
-            "ends": id in ends,
-        }
+    def candidate(row: int, id: int) -> dict[str, Any]:
+        p, share = float(p_TV[row, id]), float(share_TV[row, id])
+        return {"id": id, "token": run.tokenizer.token(id), "probability": p, "share": share, "ends": id in ends}
+
+    def earlier(row: int) -> dict[str, Any]:
+        """What could have followed an earlier token, with what did."""
+        came = written[row + 1][-1]
+        return {"candidates": [candidate(row, id) for id in chosen_Tk[row]], "came": candidate(row, came)}
 
     return {
-        "candidates": [candidate(id) for id in chosen],
-        "drawn": candidate(drawn),
-        "entropy": float(torch.special.entr(share_V).sum() / torch.log(torch.tensor(2.0))),
+        "candidates": [candidate(-1, id) for id in chosen_Tk[-1]],
+        "drawn": candidate(-1, drawn),
+        "entropy": float(torch.special.entr(share_TV[-1]).sum() / torch.log(torch.tensor(2.0))),
         "ended": bool(walked.ids) and walked.ids[-1] in ends,
+        "earlier": [earlier(row) for row in range(len(written) - 1)],
     }
 
 

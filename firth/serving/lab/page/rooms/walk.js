@@ -1,10 +1,9 @@
-// The walk: a text through the whole model. Above, the model as boxes; below, one stage as its matrices; then one number.
+// The walk: a text through the whole model. A click opens a stage in its place: its matrices as cards, one as a grid, one number as a sum.
 
-import { matrices, named, where } from "../walk/matrices.js";
-import { percent, visible } from "../walk/format.js";
+import { Opened, firstOf } from "../walk/opened.js";
+import { percent, visible, named } from "../walk/format.js";
 import { Picture } from "../walk/picture.js";
 import { Player } from "../lib/player.js";
-import { spelled } from "../walk/cell.js";
 
 const INPUTS = [
   { name: "run", label: "Run", kind: "run" },
@@ -34,22 +33,28 @@ function legend(element) {
     return element("span", {}, box, text);
   };
   return element("p", { class: "walk-legend" }, swatch("--walk-plus", "above zero"), swatch("--walk-minus", "below zero"),
-    element("span", { text: "Each strip shows the first numbers of a stage’s output. Lines lead to the tokens that the marked one attends to; the thicker, the larger the weight." }));
+    element("span", { text: "Each strip shows the first numbers of a stage’s output. Lines lead to the tokens that the marked one attends to; the thicker, the larger the weight. Click a stage to open it." }));
 }
 
 export function mount(root, lab) {
   const { element } = lab;
   lab.style("/page/walk/walk.css");
   lab.controls(root, INPUTS.map(spec => (spec.name === "text" ? { ...spec, value: lab.example() } : spec)));
-  const out = element("div", { "data-look": "whole" }), stageLook = element("section", { "data-look": "stage", hidden: true }), cellLook = element("section", { "data-look": "cell", hidden: true });
+  const out = element("div", { "data-look": "whole" });
   root.append(out);
-  let facts = null, keys = {}, before = null, shownMatrices = [], redraw = null;
+  let facts = null, keys = {}, before = null, matrices = [];
 
-  const picture = new Picture(out, {
-    choose: (stage, row) => { player.pause(); lab.set({ stage, cell: null, ...(row === undefined ? {} : { token: row }) }); },
-    token: row => lab.set({ token: row === Number(lab.state.token ?? -1) ? null : row }),
+  const opened = new Opened({
+    close: () => close(),
+    choose: matrix => lab.set({ matrix, cell: null }),
+    spell: (at, column) => lab.set({ matrix: matrix(), cell: [matrix(), at, column].join(",") }),
+    unspell: () => { opened.grid.focus(); return lab.set({ cell: null }); },
+  });
+  const picture = new Picture(out, opened.node, {
+    open: (stage, row) => { pause(); return stage === chosen() && row === undefined ? close() : open(stage, row, true); },
+    token: row => lab.set({ token: row === Number(lab.state.token ?? -1) ? null : row, cell: null }),
     retype: text => lab.set({ last: text, ids: ids().join(",") || "-", cell: null, token: null }, { push: true }),
-    take: id => grow([...ids(), id]),
+    take: (id, row) => grow([...ids().slice(0, ids().length - (facts.stages.at(-1).tokens.length - 1 - row)), id]),
   });
   const scrub = element("input", { type: "range", min: 0, max: 1, step: 0.01, value: 0, "data-scrub": true, "aria-label": "position in the model" });
   const caption = element("p", { "data-caption": true, "aria-live": "polite" }), code = element("div");
@@ -60,19 +65,20 @@ export function mount(root, lab) {
     previous: () => step(-1), following: () => step(1),
     draw: () => drawn(),
     undo: () => grow(ids().slice(0, -1)),
-    over: () => { player.pause(); lab.set({ ids: null, last: null, cell: null, token: null }, { push: true }); },
+    over: () => { pause(); lab.set({ ids: null, last: null, cell: null, token: null }, { push: true }); },
   }));
   out.append(code);
-  const heading = element("h2"), about = element("div", { class: "walk-about" }), grid = element("div", { class: "walk-matrices" });
-  stageLook.append(heading, about);
-  const inside = lab.controls(stageLook, INSIDE);
-  stageLook.append(grid);
-  const sum = element("div");
-  cellLook.append(element("h2", { text: "One number, spelled out" }), sum);
-  root.append(stageLook, cellLook);
-  const themes = new MutationObserver(() => redraw?.());
+  const inside = lab.controls(opened.settings, INSIDE);
+  const themes = new MutationObserver(() => opened.redraw());
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  lab.left.signal.addEventListener("abort", () => { player.pause(); themes.disconnect(); picture.themes.disconnect(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => opened.redraw(), { signal: lab.left.signal });
+  lab.left.signal.addEventListener("abort", () => { player.pause(); themes.disconnect(); picture.leave(); });
+  document.addEventListener("keydown", event => {
+    if (event.key !== "Escape" || event.defaultPrevented || chosen() === null) return;
+    event.preventDefault();
+    if (opened.beside.hidden) close();
+    else opened.actions.unspell();
+  }, { signal: lab.left.signal });
 
   const player = new Player(() => facts?.stages.length ?? 1, {
     moved: at => { picture.at = at; picture.frame(); picture.follow(); scrub.value = at; },
@@ -87,35 +93,57 @@ export function mount(root, lab) {
   const ids = () => facts?.ids ?? [];
   const grow = now => lab.set({ ids: now.join(",") || "-", last: null, cell: null, token: null }, { push: true });
   const drawn = () => (facts.next.ended ? undefined : grow([...ids(), facts.next.drawn.id]));
-  const chosen = () => Math.min(Number(lab.state.stage ?? 1), facts.stages.length - 1);
+  const most = () => facts.stages.length - 1;
+  const chosen = () => (lab.state.stage === undefined || !facts ? null : Math.max(0, Math.min(Number(lab.state.stage) || 0, most())));
   const row = () => Math.min(Number(lab.state.token ?? Infinity), facts.stages[chosen()].tokens.length - 1);
+  const matrix = () => Math.min(Number(lab.state.matrix ?? lab.state.cell?.split(",")[0] ?? firstOf(matrices)), matrices.length - 1);
+
+  function pause() {
+    player.pause();
+    made.play.textContent = "Play";
+  }
+
+  // Opens a stage; `enter`: the keyboard is then in its grid.
+  async function open(stage, token, enter = false) {
+    const at = token === undefined ? {} : { token };
+    await lab.set({ stage, ...(stage === chosen() ? {} : { matrix: null }), cell: null, ...at });
+    if (enter && chosen() === stage && opened.matrices) opened.grid.focus();
+  }
+
+  function close() {
+    picture.headings[chosen()]?.focus({ preventScroll: true });
+    picture.at = Infinity;
+    return lab.set({ stage: null, matrix: null, cell: null });
+  }
 
   function start() {
     made.play.textContent = "Pause";
+    lab.set({ stage: null, matrix: null, cell: null }, { render: false });
+    picture.open(null);
     player.play();
   }
 
   function stop() {
-    player.pause();
-    made.play.textContent = "Play";
-    return lab.set({ stage: Math.floor(player.at), cell: null });
+    pause();
+    return lab.draw();
   }
 
   function step(by) {
-    player.pause();
-    made.play.textContent = "Play";
-    const stage = Math.max(0, Math.min(facts.stages.length - 1, chosen() + by));
+    pause();
+    const here = chosen() ?? (Number.isFinite(picture.at) ? Math.floor(player.at) : by > 0 ? -1 : most() + 1);
+    const stage = Math.max(0, Math.min(most(), here + by));
     player.jump(stage);
-    return lab.set({ stage, cell: null });
+    return open(stage);
   }
 
-  scrub.addEventListener("input", () => { player.pause(); made.play.textContent = "Play"; player.jump(Number(scrub.value)); tell(Math.floor(player.at)); });
-  scrub.addEventListener("change", () => lab.set({ stage: Math.floor(player.at), cell: null }));
+  scrub.addEventListener("input", () => { pause(); player.jump(Number(scrub.value)); tell(Math.floor(player.at)); });
 
   function tell(stage) {
     const { name, equation, axes, shape } = facts.stages[stage];
     caption.replaceChildren(`${stage + 1} of ${facts.stages.length}: ${name}, `, named("out", axes), ` ${shape.join(" × ")}. `, element("span", { class: "walk-equation", text: equation }));
   }
+
+  const pinned = () => (lab.state.token === undefined ? null : Number(lab.state.token));
 
   async function whole() {
     const { run, text, ids: given, last } = lab.state, key = JSON.stringify([run, text, given, last]);
@@ -128,7 +156,7 @@ export function mount(root, lab) {
       keys = { whole: JSON.stringify([run, text, lab.state.ids, lab.state.last]), sampling };
       scrub.max = facts.stages.length - 1;
       picture.at = player.playing ? player.at : Infinity;
-      picture.show(facts, chosen(), lab.state.token === undefined ? null : Number(lab.state.token));
+      picture.show(facts, pinned());
       code.replaceChildren(element("div", { class: "tools" }, ...lab.python(result.python)));
     } else if (keys.sampling !== sampling) {
       const result = await lab.ask("next", lab.state, { into: out });
@@ -141,32 +169,32 @@ export function mount(root, lab) {
   }
 
   async function showStage() {
-    const stage = chosen(), { heads, tokens, source } = facts.stages[stage], { head = "0", from } = lab.state;
+    const stage = chosen(), { heads } = facts.stages[stage], { head = "0", from } = lab.state;
     const wanted = String(Math.min(Number(head) || 0, Math.max(0, heads - 1)));
     const key = JSON.stringify([keys.whole, stage, wanted, from]);
     if (keys.stage !== key) {
-      const result = await lab.ask("stage", { ...lab.state, stage, head: wanted }, { into: stageLook });
-      if (!result) return;
-      shownMatrices = result.facts.matrices;
+      const result = await lab.ask("stage", { ...lab.state, stage, head: wanted }, { into: opened.node });
+      if (!result) return false;
+      matrices = result.facts.matrices;
       keys.stage = key;
-      heading.textContent = `Inside ${result.facts.name}`;
-      about.replaceChildren(element("p", { class: "walk-equation", text: facts.stages[stage].equation }), where(source));
       lab.offer(inside.head, Array.from({ length: heads }, (_, n) => ({ value: String(n), label: String(n + 1) })), wanted);
       lab.show(inside.head, heads > 1);
-      lab.show(inside.from, shownMatrices.some(one => one.shape[1] > lab.room.facts.window));
+      lab.show(inside.from, matrices.some(one => one.shape[1] > lab.room.facts.window));
     }
-    redraw = matrices(grid, { tokens }, shownMatrices, row(), { open: (matrix, at, column) => lab.set({ cell: [matrix, at, column].join(",") }) });
-    stageLook.hidden = false;
+    opened.show(facts.stages[stage], matrices, row(), matrix(), cell());
+    return true;
+  }
+
+  // The open cell of the chosen matrix.
+  function cell() {
+    const [of, at, column] = (lab.state.cell ?? "").split(",").map(Number), { shape } = matrices[of] ?? {};
+    return lab.state.cell && of === matrix() && at < shape[0] && column < shape[1] ? { row: at, column } : null;
   }
 
   async function showCell() {
-    const [matrix, at, column] = (lab.state.cell ?? "").split(",").map(Number), one = shownMatrices[matrix];
-    cellLook.hidden = !lab.state.cell || !one;
-    if (cellLook.hidden) return;
-    const result = await lab.ask("cell", { ...lab.state, stage: chosen(), matrix, row: at, column }, { into: cellLook });
-    if (!result) return;
-    spelled(sum, result.facts, one);
-    cellLook.scrollIntoView({ block: "nearest" });
+    const at = cell();
+    const result = at && await lab.ask("cell", { ...lab.state, stage: chosen(), matrix: matrix(), ...at }, { into: opened.beside });
+    opened.spell(result?.facts ?? null);
   }
 
   // The tokens and the chosen cell belong to a run and a text.
@@ -174,9 +202,8 @@ export function mount(root, lab) {
     lab.follow(before?.run);
     const { run, text } = lab.state;
     if (before && (before.run !== run || before.text !== text)) {
-      player.pause();
-      made.play.textContent = "Play";
-      const first = { ids: null, last: null, cell: null, token: null, ...(before.run === run ? {} : { stage: null, head: "0", from: "0" }) };
+      pause();
+      const first = { ids: null, last: null, cell: null, token: null, ...(before.run === run ? {} : { stage: null, matrix: null, head: "0", from: "0" }) };
       const kept = Object.keys(first).filter(name => before[name] === lab.state[name]); // an address that names others brings them
       lab.set(Object.fromEntries(kept.map(name => [name, first[name]])), { render: false });
     }
@@ -188,7 +215,6 @@ export function mount(root, lab) {
     if (!lab.state.run) return;
     const there = await whole();
     before = { ...lab.state };
-    for (const part of [stageLook, cellLook]) part.hidden = part.hidden || !there;
     if (!there) return;
     const { next } = facts, writes = facts.stages.at(-1).tokens;
     for (const name of ["draw", "play"]) made[name].disabled = next.ended && name === "draw";
@@ -196,11 +222,17 @@ export function mount(root, lab) {
     made.draw.textContent = next.ended ? "The text has ended" : `Append ${JSON.stringify(visible(next.drawn.token))} (${percent(next.drawn.share)})`;
     made.draw.title = `drawn after ${writes.length} tokens; the distribution has an entropy of ${next.entropy.toFixed(2)} bits`;
     if (player.playing) return;
-    picture.choose(chosen(), lab.state.token === undefined ? null : Number(lab.state.token));
-    if (Number.isFinite(picture.at)) player.jump(chosen());
-    else { scrub.value = chosen(); player.at = chosen(); }
-    tell(chosen());
-    await showStage();
-    await showCell();
+    picture.mark(pinned());
+    const stage = chosen();
+    if (stage === null) {
+      picture.open(null);
+      caption.textContent = `${facts.stages.length} stages. Click one, or press Enter on its name, to see what it computes.`;
+      return;
+    }
+    if (Number.isFinite(picture.at)) player.jump(stage);
+    else { scrub.value = stage; player.at = stage; }
+    tell(stage);
+    picture.open(stage);
+    if (await showStage()) await showCell();
   };
 }
