@@ -1,9 +1,10 @@
 // Documents for a query by several methods side by side, with the words of the query marked.
 
 export function mount(root, lab) {
+  let opens = lab.state.query === undefined, models = null; // the lab chooses a query that suits its models, and the address then names it
   const made = lab.controls(root, [
     { name: "look", label: "View", kind: "choice" },
-    { name: "query", label: "Query", kind: "text", value: lab.room.facts.query, wide: true },
+    { name: "query", label: "Query", kind: "text", value: "", wide: true },
     { name: "documents", label: "Documents", kind: "choice" },
     { name: "vectors", label: "Word vectors", kind: "choice" },
     { name: "run", label: "Run", kind: "choice" },
@@ -19,14 +20,21 @@ export function mount(root, lab) {
     lab.element("p", {}, ...one.parts.map(part)));
   const column = method => lab.element("section", { "data-method": method.name },
     lab.element("h3", { text: method.label }),
+    method.unknown ? lab.element("p", { "data-unknown": true, text: method.unknown }) : null,
     method.hits.length ? lab.element("ol", { class: "hits" }, ...method.hits.map(hit)) : lab.element("p", { text: "Nothing found." }));
 
   const note = result => lab.element("p", { "data-note": true, hidden: !result.facts.note, text: result.facts.note });
 
   const views = {
     async ranking({ query, documents, vectors, run, top }) {
-      const result = await lab.ask("ranking", { query, documents, vectors, run, top }, { into: out });
+      const now = JSON.stringify([vectors, run]);
+      if (models && models !== now && query && query === lab.first.query) opens = true; // nobody has written another
+      models = now;
+      const result = await lab.ask("ranking", { ...(opens ? {} : { query }), documents, vectors, run, top }, { into: out });
       if (!result) return;
+      if (opens) lab.first.query = result.facts.query;
+      opens = false;
+      lab.set({ query: result.facts.query }, { render: false });
       const summary = lab.element("p", { "data-summary": true });
       summary.textContent = `${result.facts.documents.toLocaleString("en")} documents, searched for "${result.facts.query}"`;
       out.replaceChildren(summary, note(result), lab.element("div", { class: "columns" }, ...result.facts.methods.map(column)));
