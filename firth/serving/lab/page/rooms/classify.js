@@ -5,13 +5,16 @@ export function mount(root, lab) {
     { name: "run", label: "Run", kind: "run" },
     { name: "text", label: "Text", kind: "area", value: lab.room.facts.text },
   ]);
-  const out = lab.element("div"), summary = lab.element("p", { "data-summary": true, "aria-live": "polite" });
-  out.append(summary);
+  const summary = lab.element("p", { "data-summary": true, "aria-live": "polite" });
+  const out = lab.results(summary);
   root.append(out);
   return async () => {
-    if (!lab.state.run) return;
-    const { run, text } = lab.state, result = await lab.ask("classes", { run, text }, { into: out });
-    summary.textContent = result ? `${result.facts.label}, with a probability of ${(100 * result.facts.probability).toFixed(1)} %` : "";
-    if (result) await lab.figure(out, result, "classes");
+    if (!lab.state.run) return undefined;
+    const { run, text } = lab.state;
+    if (!text.trim()) return lab.nothing(out, "Type a text to classify.");
+    const result = await lab.ask("classes", { run, text }, { into: out });
+    if (!result) return undefined;
+    summary.textContent = `${result.facts.label}, with a probability of ${(100 * result.facts.probability).toFixed(1)} %`;
+    return lab.figure(out, result, "classes");
   };
 }

@@ -10,7 +10,7 @@ export function mount(root, lab) {
     { name: "run", label: "Run", kind: "choice" },
     { name: "top", label: "Documents shown", kind: "number", min: 1, max: 50, step: 1, value: 5 },
   ]);
-  const out = lab.element("div");
+  const out = lab.results();
   root.append(out);
 
   const part = ({ text, mark }) => lab.element(mark ? "mark" : "span", { text });
@@ -27,18 +27,19 @@ export function mount(root, lab) {
 
   const views = {
     async ranking({ query, documents, vectors, run, top }) {
+      if (!opens && !query.trim()) return lab.nothing(out, "Type a query: one or more words.");
       const now = JSON.stringify([vectors, run]);
       if (models && models !== now && query && query === lab.first.query) opens = true; // nobody has written another
       models = now;
       const result = await lab.ask("ranking", { ...(opens ? {} : { query }), documents, vectors, run, top }, { into: out });
-      if (!result) return;
+      if (!result) return undefined;
       if (opens) lab.first.query = result.facts.query;
       opens = false;
       lab.set({ query: result.facts.query }, { render: false });
       const summary = lab.element("p", { "data-summary": true });
       summary.textContent = `${result.facts.documents.toLocaleString("en")} documents, searched for "${result.facts.query}"`;
       out.replaceChildren(summary, note(result), lab.element("div", { class: "columns" }, ...result.facts.methods.map(column)));
-      lab.plainTable(out, result.table, "ranking", { heading: "All scores", code: result.python });
+      return lab.plainTable(out, result.table, "ranking", { heading: "All scores", code: result.python });
     },
     async recall({ vectors, run }) {
       const result = await lab.ask("recall", { vectors, run }, { into: out });

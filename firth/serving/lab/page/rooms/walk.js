@@ -41,7 +41,7 @@ export function mount(root, lab) {
   const { element } = lab;
   lab.style("/page/walk/walk.css");
   lab.controls(root, INPUTS.map(spec => (spec.name === "text" ? { ...spec, value: lab.example() } : spec)));
-  const out = element("div", { "data-look": "whole" }), stageLook = element("section", { "data-look": "stage", hidden: true }), cellLook = element("section", { "data-look": "cell", hidden: true });
+  const out = element("div", { "data-look": "whole", "data-results": true }), stageLook = element("section", { "data-look": "stage", hidden: true }), cellLook = element("section", { "data-look": "cell", hidden: true });
   root.append(out);
   let facts = null, keys = {}, before = null, shownMatrices = [], redraw = null;
 
