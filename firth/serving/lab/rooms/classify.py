@@ -10,6 +10,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import CLASSIFIER
+from firth.serving.lab.unknown_text import read
 from firth.tasks.ability import CLASSIFY
 
 TEXT = "a warm and funny film"
@@ -17,11 +18,12 @@ TEXT = "a warm and funny film"
 
 def classes(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The probability of every class, most probable first."""
-    run, text = request.text("run"), request.text("text", TEXT)
-    if not text.strip():
+    run = request.text("run")
+    if not request.text("text", TEXT).strip():
         raise DataError("the text is empty; write one or more words")
     with library.using(run, progress) as model:
         progress("classifying", 0, 1)
+        text = read(request, "text", model, TEXT)
         (classification,) = model.expect(CLASSIFY).classify([text])
     rows = sorted(classification.probabilities.items(), key=lambda one: -one[1])
     figure = ranking(rows, "probability")

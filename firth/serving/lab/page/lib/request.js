@@ -2,6 +2,7 @@
 
 import { element } from "./dom.js";
 import { unlink } from "./tokens.js";
+import { forget, markUnknown } from "./unknown.js";
 
 const DELAY = 150; // milliseconds before the progress bar appears, so that quick views do not flicker
 
@@ -62,6 +63,7 @@ export const results = (...children) => element("div", { "data-results": true, "
 
 function empty(into) {
   notes(into, []);
+  forget(into.closest("[data-room]"));
   if (into.dataset.results === undefined) return;
   into.dataset.empty = "yes";
   unlink(into);
@@ -104,6 +106,7 @@ export async function ask(address, params, into, signal, { heard = null, stopped
         clearAlerts(into);
         for (const mark of ["stale", "empty"]) delete into.dataset[mark];
         notes(into, line.notes ?? []);
+        markUnknown(into.closest("[data-room]"), line.result.unknown);
         return line.result;
       }
       progress.update(line.progress, heard ? `${Math.round(100 * line.progress)} %` : line.message);
