@@ -129,6 +129,22 @@ def test_the_room_opens_with_a_query_whose_document_is_found_by_its_meaning(tmp_
     assert ask(search.ranking, RunLibrary()).facts["query"] == "Seattle motel"  # found by its words: there is nothing else
 
 
+def test_the_room_opens_with_documents_in_words_that_the_vectors_know(tmp_path: Path) -> None:
+    words = {"random": (1.0, 0.0), "uniform": (1.0, 0.1), "samples": (0.9, 0.0), "numbers": (0.9, 0.1), "lock": (0.0, 1.0)}
+    path = tmp_path / "programs.firth"
+    WordVectors(list(words), np.array(list(words.values()), np.float32)).save(path)
+    library = RunLibrary([], [path])
+    result = ask(search.ranking, library, vectors=path.name)
+    assert (result.facts["name"], result.facts["query"]) == ("programs", "random numbers")
+    assert hits(result, "vectors")[0]["parts"][0]["text"] == "The generator draws uniform samples with a given seed."
+    assert executed(result.python)["hits_of"]["vectors"][0].document.name == "programs.txt:3"
+    measured = executed(ask(search.recall, library, documents="programs").python)["measured"]
+    assert measured["tfidf"].recall == 0, "no query shares a word with its document"
+    assert ask(search.ranking, library, vectors=path.name, documents="paraphrases").facts["name"] == "paraphrases"
+    with pytest.raises(FirthError, match="recall needs queries, which only firth's own documents have"):
+        ask(search.recall, library, documents="docs")
+
+
 def test_an_empty_query_is_never_taken_for_another() -> None:
     with pytest.raises(FirthError, match="the query is empty; write one or more words"):
         ask(search.ranking, RunLibrary(), query=" ")
@@ -181,7 +197,7 @@ def test_documents_are_embedded_once(meaning: Path, notes: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"documents": "/etc/passwd"}, r'documents is "/etc/passwd"; expected one of paraphrases, docs'),
+        ({"documents": "/etc/passwd"}, r'documents is "/etc/passwd"; expected one of paraphrases, programs, docs'),
         ({"vectors": "../v.firth"}, r'there are no vectors "\.\./v\.firth" in the lab'),
         ({"run": "/tmp"}, 'there is no run "/tmp"'),
         ({"top": 0}, "top is 0; expected a whole number from 1 to 50"),

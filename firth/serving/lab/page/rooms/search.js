@@ -1,6 +1,7 @@
 // Documents for a query by several methods side by side, with the words of the query marked.
 
 export function mount(root, lab) {
+  let given = lab.state.documents !== undefined;
   let opens = lab.state.query === undefined, models = null; // the lab chooses a query that suits its models, and the address then names it
   const made = lab.controls(root, [
     { name: "look", label: "View", kind: "choice" },
@@ -31,18 +32,21 @@ export function mount(root, lab) {
       const now = JSON.stringify([vectors, run]);
       if (models && models !== now && query && query === lab.first.query) opens = true; // nobody has written another
       models = now;
-      const result = await lab.ask("ranking", { ...(opens ? {} : { query }), documents, vectors, run, top }, { into: out });
+      if (opens) given ||= lab.first.documents !== documents;
+      const searched = { ...(opens ? {} : { query }), ...(opens && !given ? {} : { documents }) };
+      const result = await lab.ask("ranking", { ...searched, vectors, run, top }, { into: out });
       if (!result) return undefined;
       if (opens) lab.first.query = result.facts.query;
+      if (opens && !given) lab.first.documents = result.facts.name;
       opens = false;
-      lab.set({ query: result.facts.query }, { render: false });
+      lab.set({ query: result.facts.query, documents: result.facts.name }, { render: false });
       const summary = lab.element("p", { "data-summary": true });
       summary.textContent = `${result.facts.documents.toLocaleString("en")} documents, searched for "${result.facts.query}"`;
       out.replaceChildren(summary, note(result), lab.element("div", { class: "columns" }, ...result.facts.methods.map(column)));
       return lab.plainTable(out, result.table, "ranking", { heading: "All scores", code: result.python });
     },
-    async recall({ vectors, run }) {
-      const result = await lab.ask("recall", { vectors, run }, { into: out });
+    async recall({ documents, vectors, run }) {
+      const result = await lab.ask("recall", { documents, vectors, run }, { into: out });
       if (!result) return;
       out.replaceChildren(note(result));
       lab.plainTable(out, result.table, "recall", { code: result.python });
