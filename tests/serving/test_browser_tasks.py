@@ -56,8 +56,15 @@ def test_a_text_is_classified_as_in_python(visit: Visit, task_lab: str, task_lib
     )
     assert page.plot("classes")["layout"]["xaxis"]["range"] == [0, 1]
     screenshot(page, "classify")
-    figure = executed(page.python("classes"))["figure"]
+    figure = executed(page.python("classes"))["figures"]["classes"]
     np.testing.assert_allclose(figure.plot.data[0].x, bars["x"])
+    effects = page.plot("effects")["data"][0]
+    assert effects["customdata"] == ["a", "dull", "film"]
+    (without,) = load(task_library.path("classifier")).classify(["a film"])
+    moved = f"from {100 * found.probability:.1f} % to {100 * without.probabilities[found.label]:.1f} %."
+    why = page.page.locator("[data-why]").text_content()
+    assert why == f"Without “dull”, the probability of {found.label} falls {moved}"
+    assert effects["x"][1] == pytest.approx(found.probability - without.probabilities[found.label], abs=1e-6)
     before = page.hash()
     page.page.get_by_role("button", name="Praise").focus()
     page.page.keyboard.press("Enter")

@@ -1,4 +1,4 @@
-// The probabilities of the classes as bars.
+// The probabilities of the classes as bars, and the effect of each word.
 
 export function mount(root, lab) {
   lab.controls(root, [
@@ -6,7 +6,7 @@ export function mount(root, lab) {
     { name: "text", label: "Text", kind: "area", value: lab.room.facts.text },
   ]);
   const summary = lab.element("p", { "data-summary": true, "aria-live": "polite" });
-  const out = lab.results(summary);
+  const why = lab.element("p", { "data-why": true }), out = lab.results(summary, why);
   root.append(out);
   return async () => {
     if (!lab.state.run) return undefined;
@@ -15,6 +15,9 @@ export function mount(root, lab) {
     const result = await lab.ask("classes", { run, text }, { into: out });
     if (!result) return undefined;
     summary.textContent = `${result.facts.label}, with a probability of ${(100 * result.facts.probability).toFixed(1)} %`;
-    return lab.figure(out, result, "classes");
+    why.textContent = result.facts.why;
+    await lab.figure(out, result, "classes");
+    if (result.figures.effects) return lab.figure(out, result, "effects");
+    return out.querySelector(":scope > [data-figure=effects]")?.remove();
   };
 }
