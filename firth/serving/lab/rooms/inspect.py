@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from firth.errors import ConfigError
+from firth.figures.alignment import visible
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -14,6 +17,9 @@ from firth.serving.lab.unknown_text import read
 from firth.tasks.ability import EMBED, GENERATE
 from firth.tasks.next_token import LanguageModelRun
 
+if TYPE_CHECKING:
+    from firth.serving.lab.library import LoadedRun
+
 MOST_SENTENCES = 12  # that a word is compared in
 
 
@@ -24,9 +30,14 @@ def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
         text = read(request, "text", model)
-        predictions = model.predictions(text, top=top)
+        predictions, before = model.predictions(text, top=top), _before(model)
     lines = (f"predictions = model.predictions({text!r}, top={top})", "figure = predictions.figure()", "figure.plot")
-    facts = {"tokens": len(predictions.tokens), "perplexity": predictions.perplexity, "next": predictions.next}
+    facts = {
+        "tokens": len(predictions.tokens),
+        "perplexity": predictions.perplexity,
+        "next": predictions.next,
+        "before": before,
+    }
     return ViewResult({"predictions": predictions.figure()}, library.program(run, *lines), facts)
 
 
@@ -54,6 +65,7 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         progress("computing gradients", 0, 1)
         text = read(request, "text", model)
         flow, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
+        before = _before(model)
     figures = {"flow": flow.figure()}
     lines = [f"flow = model.flow({text!r})", 'figures = {"flow": flow.figure()}']
     if clip:
@@ -63,7 +75,7 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
     }
-    facts = {"gradient": flow.gradient, "clip": clip or None}
+    facts = {"gradient": flow.gradient, "clip": clip or None, "tokens": len(flow.tokens) + 1 - len(before), "before": before}
     return ViewResult(figures, library.program(run, *lines), facts, headings=headings)
 
 
@@ -82,6 +94,13 @@ def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
     call = f"senses = model.senses({word!r}, {sentences!r})"
     python = library.program(run, call, "print(senses.text())", "figure = senses.figure()", "figure.plot")
     return ViewResult({"senses": occurrences.figure()}, python, {"depth": len(occurrences.layers) - 1})
+
+
+def _before(run: LoadedRun) -> list[str]:
+    """What a language model reads before a text, which nobody typed: the newline or the special token between two texts."""
+    if not isinstance(run, LanguageModelRun):
+        return []
+    return [visible(run.tokenizer.token(int(id))) for id in run.start_ids()]
 
 
 def _lines(text: str) -> list[str]:
