@@ -166,8 +166,8 @@ def _named(model: nn.Module, module: nn.Module) -> Iterator[tuple[Tensor, list[W
                 yield parameter, [_of_score(parameter) if name in score else WeightGroup("positions", tuple(parameter.shape), 1)]
         case FeedForward():
             width, inner = module.down.weight.shape
-            yield module.up.weight, [WeightGroup("up", (inner, width), len(module.up.weight) // inner)]
-            yield module.down.weight, [WeightGroup("down", (width, inner), 1)]
+            yield module.up.weight, [WeightGroup("feed-forward, up", (inner, width), len(module.up.weight) // inner)]
+            yield module.down.weight, [WeightGroup("feed-forward, down", (width, inner), 1)]
         case Cell():
             yield from _of_cell(module)
         case ImageCells():

@@ -4,6 +4,8 @@
     contextual vectors:      x = mean over the tokens of the run's layer; of a sentence encoder, its own embedding
     score = cos(x_query, x_document)
 
+A text of which the model knows no word is 0: it is like nothing.
+
 Letters: N texts or documents, W words of a text, M passages, d dimension.
 """
 
@@ -21,6 +23,8 @@ from numpy.typing import NDArray
 
 from firth.progress import Progress, silent
 from firth.search.tfidf import TfIdf
+from firth.text.config import PairsConfig
+from firth.text.data.sentence_pairs import sentence
 from firth.vectors.encoding import without_punctuation
 
 if TYPE_CHECKING:
@@ -45,6 +49,10 @@ class Dense:
             return None
         return np.asarray(self._unit_Nd @ _units(query_d[None])[0])
 
+    def unknown(self, query: str) -> list[str]:
+        """The words of the query that the model does not know."""
+        return self.embedder.unknown(query)
+
     @cached_property
     def _unit_Nd(self) -> Floats:
         return _units(self.vector_Nd)
@@ -61,10 +69,16 @@ class AveragedVectors:
     def __call__(self, texts: Sequence[str]) -> Floats:
         return np.stack([self._mean(text) for text in texts])
 
+    def unknown(self, text: str) -> list[str]:
+        return list(dict.fromkeys(word for word in _words(text) if self._id(word) is None))
+
+    def _id(self, word: str) -> int | None:
+        return self.vectors.index.get(word, self.vectors.index.get(word.lower()))
+
     def _mean(self, text: str) -> Floats:
-        index, id_W, weight_W = self.vectors.index, [], []
-        for word in without_punctuation(text).split():
-            id = index.get(word, index.get(word.lower()))
+        id_W, weight_W = [], []
+        for word in _words(text):
+            id = self._id(word)
             if id is not None:
                 id_W.append(id)
                 weight_W.append(self.tfidf.idf(word.lower()))
@@ -82,7 +96,7 @@ class AveragedVectors:
 
 @dataclass(frozen=True, eq=False)
 class ContextualVectors:
-    """The mean over the tokens of one layer of a run."""
+    """The mean over the tokens of one layer of a run; a text that is <unk> throughout is 0."""
 
     run: Run[Any]
     layer: int = -1
@@ -96,8 +110,22 @@ class ContextualVectors:
             if len(texts) > 1:  # of documents, not of a query: many have words that the run has never seen
                 warnings.filterwarnings("ignore", category=UserWarning)
             x_Md = self.run.embed([piece for some in pieces for piece in some], layer=self.layer, progress=self.progress)
+        x_Md[[not self._knows(piece) for some in pieces for piece in some]] = 0
         ends = np.cumsum([len(some) for some in pieces])
         return np.stack([part_Md.mean(0) for part_Md in np.split(x_Md, ends[:-1])])
+
+    def unknown(self, text: str) -> list[str]:
+        tokenizer = self.run.source_tokenizer
+        return list(dict.fromkeys(word for word in _words(self._plain(text)) if tokenizer.unseen(self._line(word))))
+
+    def _knows(self, text: str) -> bool:
+        tokenizer = self.run.source_tokenizer
+        return tokenizer.unknown is None or bool((tokenizer.encode(self._line(text)) != tokenizer.unknown).any())
+
+    def _line(self, text: str) -> str:
+        """The text as the tokenizer gets it."""
+        data = self.run.recipe.data
+        return sentence(text, data) if isinstance(data, PairsConfig) else text
 
     def _plain(self, text: str) -> str:
         lowered = text.lower() if self.lower else text
@@ -132,6 +160,10 @@ class ContextualVectors:
 
 
 Embedder = AveragedVectors | ContextualVectors  # its sha256 changes with the model and its settings
+
+
+def _words(text: str) -> list[str]:
+    return without_punctuation(text).split()
 
 
 def _units(x_Nd: Floats) -> Floats:

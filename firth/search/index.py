@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MethodName = Literal["tfidf", "vectors", "contextual"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 _GIVE = {"vectors": f"Give a file with {option('vectors')}", "contextual": f"Give one with {option('run')}"}
-FORMAT, VERSION = "firth-index", "1"
+FORMAT, VERSION = "firth-index", "2"
 Arrays = Mapping[str, NDArray[Any]]
 Method = TfIdf | Dense  # `scores` has one number per document, or is None if the query means nothing to the method
 
@@ -62,11 +62,18 @@ class Index:
             raise DataError("the query is empty; give at least one word")
         if top < 1:
             raise ConfigError(f"top is {top}; expected at least 1")
-        return {name: self._hits(name, method.scores(query), top) for name, method in self.methods.items()}
+        return {name: self._hits(name, query, top) for name in self.methods}
 
-    def _hits(self, name: MethodName, score_N: NDArray[np.float32] | None, top: int) -> list[Hit]:
+    def unknown(self, query: str) -> dict[MethodName, list[str]]:
+        """The words of the `query` that each method does not know. They count for nothing in its scores."""
+        return {name: method.unknown(query) for name, method in self.methods.items()}
+
+    def _hits(self, name: MethodName, query: str, top: int) -> list[Hit]:
+        method = self.methods[name]
+        score_N = method.scores(query)
         if score_N is None:
-            warnings.warn(f"no word of the query is in the vocabulary, so {name} finds nothing", stacklevel=3)
+            words = ", ".join(method.unknown(query))
+            warnings.warn(f"no word of the query is in the vocabulary, so {name} finds nothing: {words}", stacklevel=3)
             return []
         order = np.argsort(-score_N, kind="stable")[:top].tolist()
         return [Hit(self.documents[n], float(score_N[n])) for n in order if name != "tfidf" or score_N[n] > 0]

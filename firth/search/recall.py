@@ -3,7 +3,8 @@
     recall@k = share of the relevant documents among the first k        MRR = mean of 1 / rank of the first relevant document
 
 firth ships 100 short documents and 30 queries. Each query describes one document in other words; 15 of them also share a
-content word with it, as "Seattle motel" does with "The hotel near the station in Seattle …".
+content word with it, as "Seattle motel" does with "The hotel near the station in Seattle …". Another 30 documents and 15 queries
+are about programs, in words that documentation uses; no query shares a word with its document.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from firth.errors import DataError, did_you_mean
+from firth.errors import ConfigError, DataError, did_you_mean
 from firth.search.documents import Document, read_documents
 from firth.search.index import Index, MethodName
 from firth.text.readers.formats import records
 from firth.text.readers.reader import Column
 
 _FOLDER = Path(__file__).parent / "paraphrases"
+Subject = Literal["everyday", "programs"]
+_NAMES: dict[Subject, str] = {"everyday": "documents.txt queries.jsonl", "programs": "programs.txt programs.jsonl"}
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,13 @@ class Recall:
     top: int  # documents that were looked at
 
 
-def paraphrases() -> tuple[list[Document], list[Query]]:
-    """The documents and queries that firth ships."""
-    return read_documents(_FOLDER / "documents.txt"), read_queries(_FOLDER / "queries.jsonl")
+def paraphrases(subject: Subject = "everyday") -> tuple[list[Document], list[Query]]:
+    """The documents and queries that firth ships. `subject`: "everyday" life, or "programs", for models that were trained on
+    documentation."""
+    if subject not in _NAMES:
+        raise ConfigError(f'subject is "{subject}"; choose {" or ".join(_NAMES)}.{did_you_mean(subject, _NAMES)}')
+    documents, queries = _NAMES[subject].split()
+    return read_documents(_FOLDER / documents), read_queries(_FOLDER / queries)
 
 
 def read_queries(path: str | Path) -> list[Query]:

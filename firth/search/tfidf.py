@@ -83,6 +83,10 @@ class TfIdf:
         n = self.index.get(word)
         return idf(self.documents, 0 if n is None else int(self.start_V[n + 1] - self.start_V[n]))
 
+    def unknown(self, query: str) -> list[str]:
+        """The words of the query that no document has."""
+        return list(dict.fromkeys(word for word in words_of(query) if word not in self.index))
+
     def scores(self, query: str) -> Floats:
         """cos(x_query, x_n) of every document; words of the query that no document has are left out."""
         weights = {word: count * self.idf(word) for word, count in Counter(words_of(query)).items() if word in self.index}

@@ -25,6 +25,7 @@ from firth.evaluation.contrast import NEGATIVE, POSITIVE, ContrastMeasures, meas
 from firth.evaluation.metrics import flat
 from firth.evaluation.threshold import Aim, FittedThreshold, Threshold, Wish, fit
 from firth.files import write_text
+from firth.inspection.word_effects import WordEffects, word_effects
 from firth.layers.cross_entropy import at_least_float32
 from firth.layers.objective import OBJECTIVES, USUAL, LossKind
 from firth.models import CaptionModelConfig, Classifier, Seq2SeqConfig, classifier
@@ -206,6 +207,14 @@ class ClassifierRun(Run[Classifier]):
             log_p_NC[row_B] = log_probabilities(self.network, *padded([encoded[row] for row in row_B]))
         best_N = log_p_NC.argmax(1) if decision is None else decision.decide(log_p_NC, self.labels)
         return [self._classification(log_p_C, self.labels[best]) for log_p_C, best in zip(log_p_NC, best_N.tolist(), strict=True)]
+
+    def word_effects(self, text: str, *, label: str | None = None) -> WordEffects:
+        """How much each word of `text` raises the probability of `label`, by default of its most probable class: the probability
+        of the text minus that of the text without the word; `.figure()`, `.text()`."""
+        if label is not None and label not in self.labels:
+            raise ConfigError(f'there is no class "{label}"; the classes are {listed(label, self.labels)}')
+        chosen = label or self.classify([text])[0].label
+        return word_effects(lambda texts: [one.probabilities for one in self.classify(texts)], text, chosen)
 
     def _classification(self, log_p_C: NDArray[np.float64], best: str) -> Classification:
         chances = {label: math.exp(log_p) for label, log_p in zip(self.labels, log_p_C.tolist(), strict=True)}

@@ -50,8 +50,8 @@ def test_gpt3_as_the_lecture_counts_it() -> None:
     assert shapes["embedding"] == ((50_257, 12_288), 1)
     assert shapes["query"] == shapes["key"] == shapes["value"] == ((128, 12_288), 96 * 96)
     assert shapes["output of attention"] == ((12_288, 12_288), 96)
-    assert shapes["up"] == ((49_152, 12_288), 96)
-    assert shapes["down"] == ((12_288, 49_152), 96)
+    assert shapes["feed-forward, up"] == ((49_152, 12_288), 96)
+    assert shapes["feed-forward, down"] == ((12_288, 49_152), 96)
     assert shapes["output"] == ((50_257, 12_288), 1)
 
 

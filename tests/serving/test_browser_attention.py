@@ -139,7 +139,7 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, transformer_r
         ("#/attention?run=transformer&text=", "the text is empty; give at least one token"),
         (f"#/attention?run=bpe&text={'a' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/attention?run=bpe&text={'a' * 9_000}", "tokens"),
-        ("#/attention?run=transformer&text=Ω", "which is not in the vocabulary"),
+        ("#/attention?run=transformer&text=Ω", "the run knows no character of this text: Ω"),
         ("#/attention?run=bpe&text=the&part=cross", 'this model has no "cross" attention, only "self"'),
     ):
         page.open(address)

@@ -62,8 +62,13 @@ def test_the_count_follows_the_settings_at_once(visit: Visit, library: RunLibrar
     assert not page.page.locator("[data-control=heads]").is_visible()
     page.set("width", "512")
     page.set("depth", "12")
-    assert "too many to train in the lab" in page.page.locator("[data-size]").text_content()
-    assert page.page.locator("[data-control=train]").is_disabled()
+    button, why = page.page.locator("[data-control=train]"), page.page.locator("[data-training] [data-why]")
+    assert button.is_disabled()
+    assert "and the lab trains at most 2,000,000. Make it smaller" in why.text_content()
+    assert button.get_attribute("aria-describedby") == why.get_attribute("id")
+    page.set("width", "8")
+    assert button.is_enabled()
+    assert why.text_content() == ""
     screenshot(page, "build")
 
 
@@ -101,6 +106,8 @@ def test_only_one_training_at_a_time_and_stop_keeps_the_weights(visit: Visit, bu
     page.page.locator("[data-control=name]").fill("long")
     page.page.locator("[data-control=train]").click()
     page.until("document.querySelector('[data-told]').textContent.includes('step ')")
+    why = page.page.locator("[data-training] [data-why]").text_content()
+    assert why == "“long” is being trained: wait until it ends, or press Stop."
     request = {"kind": "gru", "width": "8", "depth": "1", "name": "other"}
     with pytest.raises(ConfigError, match='"long" is still training'):
         build.train(ViewRequest(request), own, silent)
@@ -126,6 +133,10 @@ def test_bad_settings_are_told(visit: Visit) -> None:
         page.open(f"#/build?{settings}")
         page.page.locator("[role=alert]", has_text=message).wait_for()
         assert page.settled().page.locator("[data-control=train]").is_disabled()
+        assert (
+            page.page.locator("[data-training] [data-why]").text_content()
+            == "These settings make no model: see the message above."
+        )
 
 
 def test_a_name_is_no_path_and_time_is_bounded(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ AXE = Path(os.environ.get("FIRTH_AXE") or Path(__file__).resolve().parents[2] / 
 STATE = {
     "attention": f"?run=bpe&text={quote('the list is empty')}",
     "walk": f"?run=transformer&text={quote('the list')}&stage=1",
+    "inspect": f"?run=char&text={quote('the Ωlist')}",  # with an unknown character
+    "search": "?query=zyzzyva&vectors=&run=bpe",
     "playground": "?of=sentence&shown=5",
     "dynamics": "?depth=5",
     "compare": "?look=flow&length=10&size=2000",

@@ -153,7 +153,7 @@ def test_numbers_as_a_table_and_text_that_looks_like_a_script(visit: Visit, bpe_
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit) -> None:
     page = visit("#/")
     for address, message in (
-        ("#/generate?run=char&prompt=Ω", "which is not in the vocabulary"),
+        ("#/generate?run=char&prompt=Ω", "the run knows no character of this text: Ω"),
         (f"#/generate?run=char&prompt={'a' * 100_000}", "prompt has 100,000 characters; the limit is 20,000"),
         ("#/generate?run=char&tokens=x", 'tokens is "x"; expected token ids'),
         ("#/generate?run=char&tokens=99999", "token id 99999 is out of range"),

@@ -72,6 +72,34 @@ def test_the_button_trains_a_run_that_works_at_once(visit: Visit, empty: tuple[s
     assert dict(zip(bars["customdata"], bars["x"], strict=True)) == pytest.approx(found.probabilities, abs=1e-6)
 
 
+def test_a_room_without_a_run_has_nothing_to_press_and_says_why(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    page = visit("#/", at=empty[0])
+    for name, room in rooms().items():
+        if room.ability is None or room.json(RunLibrary())["works"]:
+            continue
+        page.open(f"#/{name}").until(f"document.body.dataset.ready === '{name}'")
+        runs, buttons = page.page.locator("[data-control=run]"), page.page.locator("[data-room] form button").all()
+        assert runs.is_disabled(), name
+        assert runs.inner_text() == "no run yet", name
+        assert buttons, name
+        for button in buttons:
+            assert button.is_disabled(), (name, button.text_content())
+        told = page.page.locator(f"#{runs.get_attribute('aria-describedby')}")
+        assert told.text_content() == room.if_none
+        assert "firth train" in page.page.locator("[data-command]").text_content(), name
+
+
+def test_while_a_model_is_trained_the_other_buttons_say_so(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
+    page = visit("#/", at=empty[0])
+    page.page.locator("[data-card=translate] [data-make]").click()
+    page.page.locator("[data-told]", has_text="dates: ").wait_for()
+    busy = page.page.locator("[data-card=classify] [data-busy-with]")
+    assert busy.text_content() == "“dates” is being trained: wait until it ends, or stop it."
+    page.page.locator("[data-control=stop]").click()
+    busy.wait_for(state="detached")
+    assert page.page.locator("[data-card=classify] [data-make]").is_enabled()
+
+
 def test_a_room_that_lacked_a_run_opens_with_it(visit: Visit, empty: tuple[str, RunLibrary]) -> None:
     page = visit("#/classify", at=empty[0])
     page.page.get_by_role("button", name="Train a classifier of short reviews").click()

@@ -17,8 +17,10 @@ TEXT = "the list is empty."  # the beginning of the text that the runs were trai
 def test_what_a_model_expects_and_how_far_its_gradient_reaches(visit: Visit, screenshot: Screenshot, char_run: Path) -> None:
     page, model = visit("#/inspect?run=char"), load(char_run)
     assert page.table("predictions") == [list(row) for row in model.predictions(TEXT).figure().table.rows]
-    assert f"perplexity {model.predictions(TEXT).perplexity:.2f}" in page.page.locator("[data-about]").text_content()
+    about, counted = page.page.locator("[data-about]"), "18 tokens (after ↵, which the model reads before every text)"
+    assert f"{counted}, perplexity {model.predictions(TEXT).perplexity:.2f}" in about.text_content()
     page.set("look", "flow")
+    assert about.text_content().startswith(f"{counted}. ")
     state, embedding = page.plot("flow")["data"][:2]
     np.testing.assert_allclose(state["y"], model.flow(TEXT).state, rtol=1e-6)
     np.testing.assert_allclose(embedding["y"], model.flow(TEXT).embedding, rtol=1e-6)

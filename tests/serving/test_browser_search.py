@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from browsing import Screenshot, Visit
+from pathlib import Path
+
+import numpy as np
+from browsing import Screenshot, Visit, serving
 
 import firth
+from firth.serving.lab.library import RunLibrary
+from firth.vectors import WordVectors
 
 
 def test_documents_are_shown_with_their_scores_and_marked_words(visit: Visit, screenshot: Screenshot) -> None:
@@ -33,3 +38,20 @@ def test_html_in_a_query_is_text(visit: Visit) -> None:
     page = visit("#/search?query=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&vectors=&run=")
     assert "<img" in (page.page.locator("[data-summary]").text_content() or "")
     assert not page.page.locator("main img").count()
+
+
+def test_the_room_opens_with_a_query_of_its_own_that_the_address_names(visit: Visit, tmp_path: Path) -> None:
+    path = tmp_path / "towers.firth"
+    WordVectors(["skyscraper", "tower"], np.array([(1.0, 0.0), (1.0, 0.1)], np.float32)).save(path)
+    with serving(RunLibrary([], [path])) as address:
+        page = visit("#/search", at=address)
+        assert page.page.locator("[data-control=query]").input_value() == "skyscraper"
+        assert "query=skyscraper" in page.hash()
+        assert "tower" in (page.page.locator("[data-method=vectors] li").first.text_content() or "")
+        page.set("vectors", "")
+        assert page.page.locator("[data-control=query]").input_value() == "Seattle motel"
+        page.set("query", "motel")
+        page.set("vectors", path.name)
+        assert page.page.locator("[data-control=query]").input_value() == "motel", "what somebody wrote stays"
+        named = page.page.locator("[data-method=vectors] [data-unknown]").text_content()
+        assert named == "The vocabulary of these vectors has no word of the query: motel."

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from browsing import Screenshot, Visit, executed, serving
+from browsing import Screenshot, Visit, Watched, executed, serving
 from captioned import caption_table
 from questions import RECORDS, answer_table, write_questions
 from reviews import classifier_table
@@ -56,17 +56,21 @@ def test_a_text_is_classified_as_in_python(visit: Visit, task_lab: str, task_lib
     )
     assert page.plot("classes")["layout"]["xaxis"]["range"] == [0, 1]
     screenshot(page, "classify")
-    figure = executed(page.python("classes"))["figure"]
+    figure = executed(page.python("classes"))["figures"]["classes"]
     np.testing.assert_allclose(figure.plot.data[0].x, bars["x"])
+    effects = page.plot("effects")["data"][0]
+    assert effects["customdata"] == ["a", "dull", "film"]
+    (without,) = load(task_library.path("classifier")).classify(["a film"])
+    moved = f"from {100 * found.probability:.1f} % to {100 * without.probabilities[found.label]:.1f} %."
+    why = page.page.locator("[data-why]").text_content()
+    assert why == f"Without “dull”, the probability of {found.label} falls {moved}"
+    assert effects["x"][1] == pytest.approx(found.probability - without.probabilities[found.label], abs=1e-6)
     before = page.hash()
     page.page.get_by_role("button", name="Praise").focus()
     page.page.keyboard.press("Enter")
     page.until("location.hash.includes('warm')")
     page.page.go_back()
     page.until(f"location.hash === {before!r}")
-    page.page.locator("[data-control=text]").fill("")
-    page.page.get_by_role("button", name="Go").click()
-    page.page.locator("[role=alert]", has_text="the text is empty").wait_for()
 
 
 def test_words_are_tagged_as_in_python(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:
@@ -86,6 +90,41 @@ def test_words_are_tagged_as_in_python(visit: Visit, task_lab: str, task_library
     page.page.get_by_role("button", name=TAGGED_ENGLISH[1].label).click()
     page.until("document.querySelectorAll('[data-sentence]')[1]?.textContent.includes('table')")
     assert page.page.locator("[data-control=text]").input_value() == TAGGED_ENGLISH[1].text
+
+
+def shown(page: Watched) -> list[str]:
+    """What the room shows below its controls."""
+    script = "all => all.filter(one => one.checkVisibility()).flatMap(one => one.innerText.trim() || [])"
+    texts: list[str] = page.page.locator("[data-room] > :not(form)").evaluate_all(script)
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("address", "box", "hint"),
+    [
+        ("classify?run=classifier&text=a+dull+film", "text", "Type a text to classify."),
+        ("tag?run=tagger&text=the+light+bag", "text", "Type one or more sentences to tag."),
+        ("answer?run=answers", "question", "Type a question, and a text that contains its answer."),
+        ("search?query=Seattle&run=", "query", "Type a query: one or more words."),
+    ],
+)
+def test_an_emptied_box_and_an_error_leave_nothing_of_the_text_before(
+    visit: Visit, task_lab: str, address: str, box: str, hint: str
+) -> None:
+    page = visit(f"#/{address}", at=task_lab)
+    before = shown(page)
+    assert before
+    assert hint not in before
+    text = page.page.locator(f"[data-control={box}]").input_value()
+    page.set(box, "  ")
+    assert shown(page) == [hint]
+    page.set(box, text)
+    assert shown(page) == before
+    page.set(box, "x" * 20_001)
+    assert page.page.locator("[role=alert]").text_content() in shown(page)
+    assert len(shown(page)) == 1
+    page.set(box, text)
+    assert shown(page) == before
 
 
 def test_an_answer_is_marked_in_its_text(visit: Visit, task_lab: str, task_library: RunLibrary, screenshot: Screenshot) -> None:

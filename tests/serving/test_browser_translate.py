@@ -99,7 +99,6 @@ def test_a_run_without_attention_translates_and_says_that_it_has_no_alignment(
 def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_library: RunLibrary, pair_lab: str) -> None:
     page = visit("#/", at=pair_lab)
     for address, message in (
-        ("#/translate?run=rnnsearch&text=++", "the text is empty; write a sentence to translate"),
         (f"#/translate?run=rnnsearch&text={'1' * 100_000}", "text has 100,000 characters; the limit is 20,000"),
         (f"#/translate?run=rnnsearch&text={'1+' * 1000}", "the text has 1,000 tokens; this room takes at most 256"),
         ("#/translate?run=rnnsearch&text=1&beam=0", "beam is 0; expected a whole number from 1 to 32"),
@@ -110,6 +109,36 @@ def test_bad_input_is_told_and_the_room_stays_usable(visit: Visit, pair_library:
     page.open("#/translate?run=rnnsearch&text=4+7+1&beam=3")
     page.page.locator("[role=alert]").wait_for(state="detached")
     assert page.settled().table("translations") == _rows(pair_library, "rnnsearch", "4 7 1", 3)
+
+
+@pytest.mark.long
+def test_an_emptied_box_and_an_error_leave_nothing_of_the_sentence_before(visit: Visit, pair_lab: str) -> None:
+    page = visit("#/translate?run=rnnsearch&text=4+7+1&beam=3", at=pair_lab)
+    parts = ("[data-table=translations]", "[data-figure=alignment]", "[data-search]", "[data-tokens]", "[data-control=pick]")
+
+    def there() -> list[bool]:
+        return [page.page.locator(part).is_visible() for part in parts]
+
+    assert there() == [True] * 5
+    for text, told in (("  ", "[data-hint]"), ("1" * 20_001, "[role=alert]")):
+        page.set("text", text)
+        assert page.page.locator(told).count() == 1
+        assert there() == [False] * 5
+        page.set("text", "4 7 1")
+        assert there() == [True] * 5
+        assert page.page.locator(told).count() == 0
+
+
+@pytest.mark.long
+def test_an_error_leaves_nothing_of_the_walk_before(visit: Visit, pair_lab: str) -> None:
+    page = visit("#/walk?run=rnnsearch&text=4+7+1", at=pair_lab)
+    picture = page.page.locator("[data-look=whole] [data-scrub]")
+    assert picture.is_visible()
+    page.set("text", "")
+    assert "the text is empty" in page.alert()
+    assert not picture.is_visible()
+    page.set("text", "4 7 1")
+    assert picture.is_visible()
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browsing import executed
+from reviews import trained_on_reviews
 
 import firth
 from firth.errors import FirthError
@@ -28,6 +29,10 @@ def ask(view: Callable[..., ViewResult], library: RunLibrary, **given: object) -
 def hits(result: ViewResult, method: str) -> list[dict[str, Any]]:
     (found,) = (one["hits"] for one in result.facts["methods"] if one["name"] == method)  # type: ignore[attr-defined]
     return found  # type: ignore[no-any-return]
+
+
+def unknown(result: ViewResult) -> list[str]:
+    return [one["unknown"] for one in result.facts["methods"]]  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -88,6 +93,66 @@ def test_a_query_that_a_method_does_not_know_finds_nothing(meaning: Path, notes:
     library = RunLibrary([], [meaning], [str(notes)])
     result = ask(search.ranking, library, query="zyzzyva", documents=str(notes), vectors=meaning.name)
     assert [one["hits"] for one in result.facts["methods"]] == [[], []]  # type: ignore[attr-defined]
+    assert unknown(result) == [
+        "No document contains a word of the query: zyzzyva.",
+        "The vocabulary of these vectors has no word of the query: zyzzyva.",
+    ]
+
+
+def test_the_words_of_the_query_that_a_method_does_not_know_are_named(meaning: Path, notes: Path) -> None:
+    library = RunLibrary([trained_on_reviews()], [meaning], [str(notes)])
+    given = {"query": "Motel film, Denver!", "documents": str(notes), "vectors": meaning.name, "run": "run"}
+    assert unknown(ask(search.ranking, library, **given)) == [
+        "No document contains a word of the query: motel, film, denver.",
+        "Not in the vocabulary, and left out: film, Denver.",
+        "Unknown to this run: motel, denver.",
+    ]
+    assert unknown(ask(search.ranking, library, **given | {"query": "bread", "run": ""})) == ["", ""]
+
+
+def test_documents_of_unknown_words_are_not_like_a_query_of_unknown_words(notes: Path) -> None:
+    library = RunLibrary([trained_on_reviews()], [], [str(notes)])
+    result = ask(search.ranking, library, query="cheap motel", documents=str(notes), run="run")
+    assert hits(result, "contextual") == []
+    assert unknown(result)[1] == "This run knows no word of the query: cheap, motel."
+
+
+def test_the_room_opens_with_a_query_whose_document_is_found_by_its_meaning(tmp_path: Path) -> None:
+    words = {"skyscraper": (1.0, 0.1, 0.0), "tower": (1.0, 0.0, 0.0), "seattle": (0.0, 1.0, 0.1), "glass": (1.0, 0.2, 0.0)}
+    path = tmp_path / "towers.firth"
+    WordVectors(list(words), np.array(list(words.values()), np.float32)).save(path)
+    result = ask(search.ranking, RunLibrary([], [path]), vectors=path.name)
+    assert result.facts["query"] == "skyscraper"
+    assert hits(result, "tfidf") == []
+    assert hits(result, "vectors")[0]["document"] == "documents.txt:78"
+    assert executed(result.python)["hits_of"]["vectors"][0].document.name == "documents.txt:78"
+    assert ask(search.ranking, RunLibrary()).facts["query"] == "Seattle motel"  # found by its words: there is nothing else
+
+
+def test_the_room_opens_with_documents_in_words_that_the_vectors_know(tmp_path: Path) -> None:
+    words = {"random": (1.0, 0.0), "uniform": (1.0, 0.1), "samples": (0.9, 0.0), "numbers": (0.9, 0.1), "lock": (0.0, 1.0)}
+    path = tmp_path / "programs.firth"
+    WordVectors(list(words), np.array(list(words.values()), np.float32)).save(path)
+    library = RunLibrary([], [path])
+    result = ask(search.ranking, library, vectors=path.name)
+    assert (result.facts["name"], result.facts["query"]) == ("programs", "random numbers")
+    assert hits(result, "vectors")[0]["parts"][0]["text"] == "The generator draws uniform samples with a given seed."
+    assert executed(result.python)["hits_of"]["vectors"][0].document.name == "programs.txt:3"
+    measured = executed(ask(search.recall, library, documents="programs").python)["measured"]
+    assert measured["tfidf"].recall == 0, "no query shares a word with its document"
+    assert ask(search.ranking, library, vectors=path.name, documents="paraphrases").facts["name"] == "paraphrases"
+    with pytest.raises(FirthError, match="recall needs queries, which only firth's own documents have"):
+        ask(search.recall, library, documents="docs")
+
+
+def test_an_empty_query_is_never_taken_for_another() -> None:
+    with pytest.raises(FirthError, match="the query is empty; write one or more words"):
+        ask(search.ranking, RunLibrary(), query=" ")
+
+
+def test_the_room_opens_without_a_run_that_was_trained_to_classify(bpe_run: Path) -> None:
+    offered = search.offered(RunLibrary([trained_on_reviews(), bpe_run]))["run"]
+    assert [one.value for one in offered] == ["", "run", "bpe"]
 
 
 def test_a_run_that_cannot_read_the_documents_is_left_out_with_a_note(library: RunLibrary) -> None:
@@ -132,7 +197,7 @@ def test_documents_are_embedded_once(meaning: Path, notes: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"documents": "/etc/passwd"}, r'documents is "/etc/passwd"; expected one of paraphrases, docs'),
+        ({"documents": "/etc/passwd"}, r'documents is "/etc/passwd"; expected one of paraphrases, programs, docs'),
         ({"vectors": "../v.firth"}, r'there are no vectors "\.\./v\.firth" in the lab'),
         ({"run": "/tmp"}, 'there is no run "/tmp"'),
         ({"top": 0}, "top is 0; expected a whole number from 1 to 50"),

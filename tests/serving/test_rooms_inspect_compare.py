@@ -64,6 +64,8 @@ def test_a_gradient_is_also_shown_as_training_clips_it(library: RunLibrary, char
     clip = model.recipe.training.clip
     assert result.facts["clip"] == clip
     _same(result.figures["clipped"], model.flow(TEXT).clipped(clip).figure())
+    seen = (result, ask(inspect.predictions, library, run="char", text=TEXT))
+    assert [(one.facts["tokens"], one.facts["before"]) for one in seen] == [(len(TEXT), ["↵"])] * 2
 
 
 def test_a_gate_that_a_run_does_not_have_becomes_its_state(library: RunLibrary) -> None:

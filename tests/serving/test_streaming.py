@@ -55,7 +55,7 @@ def test_progress_comes_while_the_view_is_at_work() -> None:
 
     assert run(listen()) == [
         {"progress": 0.25, "message": "a quarter"},
-        {"result": {"figures": {}, "python": "x = 1\n", "programs": {}, "facts": {}, "table": None, "headings": {}}, "notes": []},
+        {"result": json.loads(ViewResult({}, "x = 1\n").json()), "notes": []},
     ]
 
 

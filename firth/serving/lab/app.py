@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] | None = None, token: s
 
 
 def _result(room: Room, view: str, request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    return room.views[view](request, library, progress)
+    return replace(room.views[view](request, library, progress), unknown=request.unknown)
 
 
 def contents(library: RunLibrary, rooms: Mapping[str, Room]) -> dict[str, Any]:

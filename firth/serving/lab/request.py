@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from firth.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from firth.serving.lab.unknown_text import UnknownText
 
 LONGEST = 20_000  # characters of a text that the page may send
 Number = TypeVar("Number", int, float)
@@ -18,6 +21,7 @@ class ViewRequest:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = settings
+        self.unknown: dict[str, UnknownText | None] = {}  # the texts that were read, and what the run does not know of them
 
     def text(self, name: str, default: str | None = None, most: int = LONGEST) -> str:
         value = self._value(name, default)
@@ -26,6 +30,11 @@ class ViewRequest:
         if len(value) > most:
             raise ConfigError(f"{name} has {len(value):,} characters; the limit is {most:,}. Shorten it.")
         return value
+
+    def known_text(self, name: str) -> str:
+        """A text as the run got it: without the characters that it does not know."""
+        unknown = self.unknown.get(name)
+        return self.text(name, "") if unknown is None else unknown.kept
 
     def number(
         self,

@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from firth.figures.figure import Figure, Table
 from firth.ideas import in_use
+
+if TYPE_CHECKING:
+    from firth.serving.lab.unknown_text import UnknownText
 
 _SHOWN = "figure.plot\n"
 
@@ -22,6 +26,7 @@ class ViewResult:
     facts: Mapping[str, object] = field(default_factory=dict)  # plain data beside the figures: tokens, probabilities
     table: Table | None = None  # the result of a view that has no figure
     headings: Mapping[str, str] = field(default_factory=dict)  # figure name → the heading above it
+    unknown: Mapping[str, UnknownText | None] = field(default_factory=dict)  # what the run does not know of each text
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "python", _with_own_ideas(self.python))
@@ -41,6 +46,7 @@ class ViewResult:
                 "facts": self.facts,
                 "table": table,
                 "headings": self.headings,
+                "unknown": {name: one and one.json() for name, one in self.unknown.items()},
             }
         )
 

@@ -19,10 +19,11 @@ from firth.errors import FirthError
 from firth.progress import Progress
 from firth.serving.lab.result import ViewResult, to_json
 from firth.serving.lab.room import Cancelled
+from firth.tasks.abilities.unseen_words import UnseenWarning
 
 _INTERVAL = 0.1  # seconds between two lines of progress, at least
 _log = logging.getLogger("firth.lab")
-_thread = threading.local()  # .notes: the warnings of the view that runs in this thread
+_thread = threading.local()  # .notes: the warnings of the view that runs in this thread; .unseen: those about unknown words
 
 Work = Callable[[Progress], ViewResult]
 
@@ -61,8 +62,10 @@ def warnings_as_notes() -> Iterator[None]:
         notes: list[str] | None = getattr(_thread, "notes", None)
         if notes is None or not issubclass(category, UserWarning):
             usual(message, category, filename, lineno, file, line)
-        elif str(message) not in notes:
-            notes.append(str(message))
+            return
+        told: list[str] = _thread.unseen if issubclass(category, UnseenWarning) else notes
+        if str(message) not in told:
+            told.append(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -89,10 +92,11 @@ async def lines(work: Work) -> AsyncIterator[str]:
 
 
 def _answer(work: Work, progress: Progress, put: Callable[[str | None], None]) -> None:
-    _thread.notes = []
+    _thread.notes, _thread.unseen = [], []
     try:
-        result = work(progress).json()
-        put(f'{{"result": {result}, "notes": {to_json(_thread.notes)}}}')
+        result = work(progress)
+        notes = [*_thread.notes, *([] if any(result.unknown.values()) else _thread.unseen)]  # what is marked needs no note
+        put(f'{{"result": {result.json()}, "notes": {to_json(notes)}}}')
     except Cancelled:
         pass
     except FirthError as error:

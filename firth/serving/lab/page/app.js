@@ -1,6 +1,7 @@
 // The page: navigation between the rooms, the open room, and the light or dark theme.
 
 import { home } from "./home.js";
+import { LACK } from "./lib/controls.js";
 import { element, prose } from "./lib/dom.js";
 import { Lab, readAddress } from "./lib/lab.js";
 import { loadPlotly, redrawAll } from "./lib/plot.js";
@@ -58,7 +59,7 @@ function lacking(lab, room) {
     leave();
     await follow();
   });
-  lab.root.append(workshop.node, maker(room, starter => workshop.make(starter)));
+  lab.root.append(workshop.node, maker(room, starter => workshop.make(starter), LACK));
   workshop.look();
 }
 

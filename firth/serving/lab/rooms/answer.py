@@ -9,6 +9,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room
 from firth.serving.lab.starters import QUESTIONS
+from firth.serving.lab.unknown_text import read
 from firth.tasks.ability import ANSWER
 
 _, QUESTION, CONTEXT = ASKED_STORIES[0]
@@ -16,9 +17,10 @@ _, QUESTION, CONTEXT = ASKED_STORIES[0]
 
 def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The most probable answer and its place in the context."""
-    run, question, context = request.text("run"), request.text("question", QUESTION), request.text("context", CONTEXT)
+    run = request.text("run")
     with library.using(run, progress) as model:
         progress("reading", 0, 1)
+        question, context = read(request, "question", model, QUESTION), read(request, "context", model, CONTEXT)
         answer = model.expect(ANSWER).answer(question, context)
     call = f"answer = model.answer({question!r}, {context!r})"
     python = library.program(run, call, "print(answer.text, answer.probability, answer.start)")

@@ -18,6 +18,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, choices
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
+from firth.serving.lab.unknown_text import read, read_target
 from firth.tasks.ability import ATTENTION, STATES
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ def layers(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
 
 
 def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls: Mapping[str, _FigureCall]) -> ViewResult:
-    name, inputs = request.text("run"), _inputs(request)
+    name = request.text("run")
     figures: dict[str, Figure] = {}
     with library.using(name, progress) as run:
+        inputs = _inputs(request, run)
         seen = _attention(request, run, progress)
         for n, (figure, call) in enumerate(calls.items()):
             progress(f"drawing {figure}", n, len(calls))
@@ -114,7 +116,7 @@ def _result(request: ViewRequest, library: RunLibrary, progress: Progress, calls
 
 
 def _attention(request: ViewRequest, run: LoadedRun, progress: Progress) -> Attention:
-    inputs = _inputs(request)
+    inputs = _inputs(request, run)
     latest = _LATEST.get(run)
     if latest is None or latest[0] != inputs:
         tokens = count_source_tokens(run, inputs.text) + count_tokens(run, inputs.context or "")
@@ -128,8 +130,9 @@ def _attention(request: ViewRequest, run: LoadedRun, progress: Progress) -> Atte
     return seen.merged() if request.flag("words") else seen
 
 
-def _inputs(request: ViewRequest) -> _AttentionInputs:
-    return _AttentionInputs(request.text("text", ""), request.text("target", "") or None, request.text("context", "") or None)
+def _inputs(request: ViewRequest, run: LoadedRun) -> _AttentionInputs:
+    target, context = (read_target(request, name, run) or None for name in ("target", "context"))
+    return _AttentionInputs(read(request, "text", run, ""), target, context)
 
 
 def _facts(seen: Attention) -> dict[str, object]:

@@ -80,7 +80,7 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     facts = {
         "parameters": description.parameters,
         "about": f"{short(description.parameters)} parameters",
-        "fits": description.parameters <= MOST_PARAMETERS,
+        "refusal": _refusal(description.parameters),
         "recipe": recipe.toml(),
     }
     headings = {"parameters": "Where the parameters are"}
@@ -104,10 +104,8 @@ def train(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     recipe = _recipe(request, library)
     progress("counting", 0, 1)
     weights = describe_recipe("your model", recipe, progress).parameters
-    if weights > MOST_PARAMETERS:
-        raise ConfigError(
-            f"the model has {weights:,} parameters; the lab trains at most {MOST_PARAMETERS:,}. Train it with `firth train`."
-        )
+    if refusal := _refusal(weights):
+        raise ConfigError(refusal)
     job = library.workshop.start(RunTraining(recipe), request.text("name", most=200))
     return ViewResult({}, _python(job), {"name": job.name})
 
@@ -194,6 +192,16 @@ def _rooms(facts: RunFacts) -> list[str]:
 
 def _python(job: StartedTraining) -> str:
     return job.training.python(job.path)
+
+
+def _refusal(parameters: int) -> str:
+    """Why the lab does not train a model of that size; "" if it does."""
+    if parameters <= MOST_PARAMETERS:
+        return ""
+    return (
+        f"The model has {parameters:,} parameters, and the lab trains at most {MOST_PARAMETERS:,}. Make it smaller, or "
+        "download the recipe and use `firth train`."
+    )
 
 
 def _recipe(request: ViewRequest, library: RunLibrary) -> Recipe:

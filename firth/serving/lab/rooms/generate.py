@@ -15,6 +15,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, choices
 from firth.serving.lab.starters import GPT
+from firth.serving.lab.unknown_text import read
 from firth.tasks.abilities.continuation import spelled
 from firth.tasks.abilities.stepwise_generation import Next, next_token, write
 from firth.tasks.ability import GENERATE
@@ -30,29 +31,24 @@ STATE = "h"  # the hidden state, which is shown unless a gate is chosen
 
 def next_token_view(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The probabilities of the next token, after the prompt and the tokens generated so far; `drawn` is the one a step takes."""
-    run, prompt, written, top = (
-        request.text("run"),
-        request.text("prompt", ""),
-        _written(request),
-        request.number("top", int, 12, least=1, most=50),
-    )
+    run, written, top = request.text("run"), _written(request), request.number("top", int, 12, least=1, most=50)
     with library.using(run, progress) as loaded:
-        model = loaded.expect(LanguageModelRun)
+        model, prompt = loaded.expect(LanguageModelRun), read(request, "prompt", loaded, "")
         progress("computing", 0, 1)
         step = next_token(model, prompt, written, _config(request, model), top)
     call = f"next_token(model, {prompt!r}, {written!r}, {_settings(request)}, top={top})"
     lines = (f"step = {call}", "print(step.text)", "figure = step.figure()", "figure.plot")
     python = library.program(run, *lines, imports=["from firth.tasks.abilities.stepwise_generation import next_token"])
-    return ViewResult({"next": step.figure()}, python, _facts(step), headings={"next": "The next token"})
+    return ViewResult({"next": step.figure()}, python, {"prompt": prompt, **_facts(step)}, headings={"next": "The next token"})
 
 
 def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The ids of up to `more` further tokens. The message of its progress is the text of those that are there."""
-    run, prompt, written = request.text("run"), request.text("prompt", ""), _written(request)
+    run, written = request.text("run"), _written(request)
     more = request.number("more", int, 20, least=1, most=MOST_TOKENS)
     ids: list[int] = []
     with library.using(run, progress) as loaded:
-        model = loaded.expect(LanguageModelRun)
+        model, prompt = loaded.expect(LanguageModelRun), read(request, "prompt", loaded, "")
         before = [*model.prompt_ids(prompt).tolist(), *written]
         for id in write(model, prompt, written, _config(request, model, tokens=more)):
             ids.append(id)
@@ -64,10 +60,10 @@ def continuation(request: ViewRequest, library: RunLibrary, progress: Progress) 
 
 def state(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The hidden state of a recurrent model, or one of its gates, over the text so far."""
-    run, prompt, written = request.text("run"), request.text("prompt", ""), _written(request)
+    run, written = request.text("run"), _written(request)
     units, gate = request.number("units", int, 32, least=1, most=256), request.text("gate", "", most=40) or STATE
     with library.using(run, progress) as loaded:
-        model = loaded.expect(LanguageModelRun)
+        model, prompt = loaded.expect(LanguageModelRun), read(request, "prompt", loaded, "")
         text = prompt + next_token(model, prompt, written, _config(request, model), 1).text
         progress("computing", 0, 1)
         states = model.states(text)

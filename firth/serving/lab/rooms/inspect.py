@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from firth.errors import ConfigError
+from firth.figures.alignment import visible
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -10,30 +13,41 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room
 from firth.serving.lab.rooms.generate import STATE, state_choices
 from firth.serving.lab.starters import GPT
+from firth.serving.lab.unknown_text import read
 from firth.tasks.ability import EMBED, GENERATE
 from firth.tasks.next_token import LanguageModelRun
+
+if TYPE_CHECKING:
+    from firth.serving.lab.library import LoadedRun
 
 MOST_SENTENCES = 12  # that a word is compared in
 
 
 def predictions(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The tokens that the model expected at each position."""
-    run, text = request.text("run"), request.text("text")
+    run = request.text("run")
     top = request.number("top", int, 5, least=1, most=20)
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
-        predictions = model.predictions(text, top=top)
+        text = read(request, "text", model)
+        predictions, before = model.predictions(text, top=top), _before(model)
     lines = (f"predictions = model.predictions({text!r}, top={top})", "figure = predictions.figure()", "figure.plot")
-    facts = {"tokens": len(predictions.tokens), "perplexity": predictions.perplexity, "next": predictions.next}
+    facts = {
+        "tokens": len(predictions.tokens),
+        "perplexity": predictions.perplexity,
+        "next": predictions.next,
+        "before": before,
+    }
     return ViewResult({"predictions": predictions.figure()}, library.program(run, *lines), facts)
 
 
 def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The hidden state of a recurrent network after each token, or one of its gates."""
-    run, text, gate = request.text("run"), request.text("text"), request.text("gate", "", most=40)
+    run, gate = request.text("run"), request.text("gate", "", most=40)
     units = request.number("units", int, 32, least=1, most=256)
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
+        text = read(request, "text", model)
         states = model.states(text)
     names = [level.name for level in states.levels]
     level = request.number("level", int, len(names) - 1, least=0, most=len(names) - 1)
@@ -46,10 +60,12 @@ def states(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vie
 
 def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The gradient of the last token's loss at each earlier token, and the same gradient clipped as in training."""
-    run, text = request.text("run"), request.text("text")
+    run = request.text("run")
     with library.using(run, progress) as model:
         progress("computing gradients", 0, 1)
+        text = read(request, "text", model)
         flow, clip = model.expect(LanguageModelRun).flow(text), model.recipe.training.clip
+        before = _before(model)
     figures = {"flow": flow.figure()}
     lines = [f"flow = model.flow({text!r})", 'figures = {"flow": flow.figure()}']
     if clip:
@@ -59,24 +75,36 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         "flow": "Gradient by distance",
         "clipped": f"Clipped at {clip}, as in training: the curve is lower but just as steep",
     }
-    facts = {"gradient": flow.gradient, "clip": clip or None}
+    facts = {"gradient": flow.gradient, "clip": clip or None, "tokens": len(flow.tokens) + 1 - len(before), "before": before}
     return ViewResult(figures, library.program(run, *lines), facts, headings=headings)
 
 
 def senses(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """One word in several sentences: the cosines of its contextual vectors, beside its one static vector."""
     run, word = request.text("run"), request.text("word", most=200).strip()
-    sentences = [line.strip() for line in request.text("sentences").splitlines() if line.strip()]
+    sentences = _lines(request.text("sentences"))
     if not word:
         raise ConfigError("the word is empty; give a word that occurs in every sentence")
     if not 2 <= len(sentences) <= MOST_SENTENCES:
         raise ConfigError(f"there are {len(sentences)} sentences; expected 2 to {MOST_SENTENCES}, one per line")
     with library.using(run, progress) as model:
         progress("computing", 0, 1)
+        sentences = _lines(read(request, "sentences", model, lines=True))
         occurrences = model.senses(word, sentences)
     call = f"senses = model.senses({word!r}, {sentences!r})"
     python = library.program(run, call, "print(senses.text())", "figure = senses.figure()", "figure.plot")
     return ViewResult({"senses": occurrences.figure()}, python, {"depth": len(occurrences.layers) - 1})
+
+
+def _before(run: LoadedRun) -> list[str]:
+    """What a language model reads before a text, which nobody typed: the newline or the special token between two texts."""
+    if not isinstance(run, LanguageModelRun):
+        return []
+    return [visible(run.tokenizer.token(int(id))) for id in run.start_ids()]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 VIEWS = (

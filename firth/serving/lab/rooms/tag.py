@@ -10,6 +10,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Room
 from firth.serving.lab.starters import TAGGER
+from firth.serving.lab.unknown_text import read
 from firth.tasks.ability import ATTENTION, STATES, TAG
 
 MOST_SENTENCES = 50
@@ -23,6 +24,7 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         raise DataError(f"there are {len(sentences)} sentences; write 1 to {MOST_SENTENCES}, one per line")
     with library.using(run, progress) as model:
         progress("tagging", 0, 1)
+        sentences = [line for line in read(request, "text", model, lines=True).splitlines() if line.strip()]
         tagged = model.expect(TAG).tag(sentences)
     shown = "    print(list(zip(one.words, one.tags, one.probabilities)))"
     python = library.program(run, f"for one in model.tag({sentences!r}):", shown)

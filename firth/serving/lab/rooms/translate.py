@@ -15,6 +15,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room, named
 from firth.serving.lab.starters import DATES
 from firth.serving.lab.token_count import count_source_tokens, count_tokens
+from firth.serving.lab.unknown_text import read, read_target
 from firth.tasks.ability import ATTENTION, TRANSLATE
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ MOST_BEAM = 32
 
 def translations(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The translations that beam search found, best first."""
-    run, text = request.text("run"), _text(request)
-    given = _settings(request)
+    run, given = request.text("run"), _settings(request)
     with library.using(run, progress) as model:
+        text = _text(request, model)
         _refuse_long(model, text)
         progress("translating", 0, 1)
         (candidates,) = model.expect(TRANSLATE).translations([text], model.decoding(given))
@@ -47,8 +48,9 @@ def translations(request: ViewRequest, library: RunLibrary, progress: Progress) 
 
 def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The search that found them, as a tree."""
-    run, text, given = request.text("run"), _text(request), _settings(request, narrowest=2)
+    run, given = request.text("run"), _settings(request, narrowest=2)
     with library.using(run, progress) as model:
+        text = _text(request, model)
         _refuse_long(model, text)
         progress("searching", 0, 1)
         tree = model.expect(TRANSLATE).translator.beam_tree(text, model.decoding(given))
@@ -60,10 +62,11 @@ def beam_tree(request: ViewRequest, library: RunLibrary, progress: Progress) -> 
 
 def alignment(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """The alignment of `target` with `text`, from one of the run's attention maps: a layer, a head or the mean."""
-    run, text, target, name = request.text("run"), _text(request), request.text("target", ""), request.text("map", "", most=60)
-    if not target.strip():
+    run, name = request.text("run"), request.text("map", "", most=60)
+    if not request.text("target", "").strip():
         raise DataError("the translation is empty; there is nothing to align")
     with library.using(run, progress) as model:
+        text, target = _text(request, model), read_target(request, "target", model)
         _refuse_long(model, text, target)
         progress("aligning", 0, 1)
         alignment = model.expect(TRANSLATE).align(text, target)
@@ -87,11 +90,10 @@ def _settings(request: ViewRequest, narrowest: int = 1) -> dict[str, int | float
     }
 
 
-def _text(request: ViewRequest) -> str:
-    text = request.text("text", "")
-    if not text.strip():
+def _text(request: ViewRequest, run: LoadedRun) -> str:
+    if not request.text("text", "").strip():
         raise DataError("the text is empty; write a sentence to translate")
-    return text
+    return read(request, "text", run, lines=True)
 
 
 def _refuse_long(run: LoadedRun, text: str, target: str = "") -> None:

@@ -19,6 +19,7 @@ from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Example, Room
 from firth.serving.lab.starters import GPT
 from firth.serving.lab.token_count import count_source_tokens
+from firth.serving.lab.unknown_text import read
 from firth.serving.lab.walk_json import WINDOW, line_json, matrices_json, stage_json
 from firth.tasks.abilities.continuation import end_tokens
 from firth.tasks.abilities.walk_inputs import Walked, walk_text
@@ -94,7 +95,7 @@ def cell(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 
 
 def _walked(request: ViewRequest, run: LoadedRun, progress: Progress) -> Walked:
-    inputs = _WalkInputs(request.text("text", ""), request.text("ids", ""), request.text("last", "", most=200))
+    inputs = _WalkInputs(read(request, "text", run, ""), request.text("ids", ""), request.text("last", "", most=200))
     latest = _LATEST.get(run)
     if latest is None or latest[0] != inputs:
         ids = _ids(inputs.ids)
@@ -160,7 +161,7 @@ def _ends(run: LoadedRun) -> tuple[int, ...]:
 def _python(request: ViewRequest, library: RunLibrary, part: str = "") -> str:
     given = _ids(request.text("ids", ""))
     ids = "" if given is None else f", {list(given)!r}"
-    walk = f"walk = walk_text(model, {request.text('text', '')!r}{ids}).walk{part}"
+    walk = f"walk = walk_text(model, {request.known_text('text')!r}{ids}).walk{part}"
     return library.program(request.text("run"), walk, imports=["from firth.tasks.abilities.walk_inputs import walk_text"])
 
 

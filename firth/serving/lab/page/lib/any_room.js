@@ -3,7 +3,7 @@
 export function mount(root, lab) {
   const { usable, choices, facts, views } = lab.room;
   lab.controls(root, [
-    ...(usable.length ? [{ name: "run", label: "Run", kind: "run" }] : []),
+    ...(usable.length || !lab.room.works ? [{ name: "run", label: "Run", kind: "run" }] : []),
     ...Object.keys(choices).map(name => ({ name, label: name, kind: "choice" })),
     { name: "text", label: "Text", kind: "area", value: facts.text ?? lab.example() },
   ]);

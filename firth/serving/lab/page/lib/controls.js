@@ -132,6 +132,19 @@ function submit(specs, made, lab) {
   return document.body.dataset.busy === "no" ? lab.draw() : undefined; // the change of a box is already on its way
 }
 
+export const LACK = "what-lacks"; // the id of the part of the page that says what a room lacks, and how to make it
+
+// Without a run there is nothing to press: the buttons say so, and the list of runs says that it has none.
+function lacking(panel, made, lab) {
+  if (made.run) made.run.replaceChildren(element("option", { value: "", text: `no ${lab.room.needs.replace(/^an? /, "")} yet` }));
+  for (const box of [made.run, ...panel.querySelectorAll("button")]) {
+    if (!box) continue;
+    box.disabled = true;
+    box.title = lab.room.if_none;
+    box.setAttribute("aria-describedby", LACK);
+  }
+}
+
 // Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name.
 export function controls(into, specs, lab) {
   const made = {};
@@ -155,6 +168,7 @@ export function controls(into, specs, lab) {
     panel.append(label);
   }
   if (specs.some(written) && !specs.some(spec => spec.main)) panel.append(element("button", { type: "submit", class: "main", "data-testid": "go", text: "Go" }));
+  if (!lab.room.works && lab.first.run === "") lacking(panel, made, lab);
   into.append(panel);
   return made;
 }

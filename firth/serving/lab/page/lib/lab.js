@@ -115,6 +115,15 @@ export class Lab {
     return request.ask(`/api/${this.room.name}/${view}`, params, into, this.left.signal, options);
   }
 
+  // The place of a view's results: after an error, or while a box is empty, none of another text stay on the page.
+  results(...children) {
+    return request.results(...children);
+  }
+
+  nothing(into, hint) {
+    request.nothing(into, hint);
+  }
+
   alert(into, message) {
     request.alert(into, message);
   }

@@ -1,6 +1,8 @@
 // Requests to the server. The response is lines of JSON: progress first, the result last.
 
 import { element } from "./dom.js";
+import { unlink } from "./tokens.js";
+import { forget, markUnknown } from "./unknown.js";
 
 const DELAY = 150; // milliseconds before the progress bar appears, so that quick views do not flicker
 
@@ -37,7 +39,7 @@ function bar(into, cancel) {
 }
 
 export function clearAlerts(into) {
-  into.querySelectorAll(":scope > [role=alert], :scope > [data-cancelled]").forEach(old => old.remove());
+  into.querySelectorAll(":scope > [role=alert], :scope > [data-cancelled], :scope > [data-hint]").forEach(old => old.remove());
 }
 
 export function alert(into, message) {
@@ -55,6 +57,26 @@ function notes(into, texts) {
 
 const pending = new WeakMap(); // the request of each element, which a newer request for that element replaces
 
+// The place of a view's results. Before the first one, after an error, and while there is nothing to ask, it shows none: what it
+// holds would be another text's.
+export const results = (...children) => element("div", { "data-results": true, "data-empty": "yes" }, ...children);
+
+function empty(into) {
+  notes(into, []);
+  forget(into.closest("[data-room]"));
+  if (into.dataset.results === undefined) return;
+  into.dataset.empty = "yes";
+  unlink(into);
+}
+
+// There is nothing to ask: what is under way is given up, and a hint says what to enter.
+export function nothing(into, hint) {
+  for (const one of [into, ...into.querySelectorAll("*")]) pending.get(one)?.abort("replaced");
+  clearAlerts(into);
+  empty(into);
+  into.prepend(element("p", { "data-hint": true, role: "status", text: hint }));
+}
+
 // The result; or null if the request failed (an alert in `into` says why), was cancelled, or was replaced by a newer one.
 // A room that shows by itself how far a view is gives `heard`, which gets each line of progress, and the signal `stopped`;
 // with `bar`, the progress bar and its Cancel button are shown all the same.
@@ -62,6 +84,7 @@ export async function ask(address, params, into, signal, { heard = null, stopped
   pending.get(into)?.abort("replaced");
   const stop = new AbortController();
   pending.set(into, stop);
+  into.querySelector(":scope > [data-hint]")?.remove();
   signal?.addEventListener("abort", () => stop.abort("left"), { once: true });
   stopped?.addEventListener("abort", () => stop.abort("stopped"), { once: true });
   const progress = !shown ? { update() {}, end() {} } : bar(into, () => stop.abort("cancelled"));
@@ -81,8 +104,9 @@ export async function ask(address, params, into, signal, { heard = null, stopped
       if (line.result !== undefined) {
         if (stop.signal.aborted) return null;
         clearAlerts(into);
-        delete into.dataset.stale;
+        for (const mark of ["stale", "empty"]) delete into.dataset[mark];
         notes(into, line.notes ?? []);
+        markUnknown(into.closest("[data-room]"), line.result.unknown);
         return line.result;
       }
       progress.update(line.progress, heard ? `${Math.round(100 * line.progress)} %` : line.message);
@@ -99,6 +123,7 @@ export async function ask(address, params, into, signal, { heard = null, stopped
       return null;
     }
     into.dataset.stale = "yes"; // the figures on the page belong to an earlier request
+    empty(into);
     const lost = error instanceof TypeError; // fetch throws it if the server does not respond
     alert(into, lost ? "The lab does not respond. Is it still running in its terminal?" : error.message);
     return null;

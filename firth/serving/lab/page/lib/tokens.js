@@ -90,6 +90,14 @@ function labelsOf(axis) {
   return tickvals?.length && tickvals.length <= MOST && tickvals.every((at, n) => at === n) ? ticktext.map(unescaped) : null;
 }
 
+// Called when the figures in `into` are no longer shown: their tokens are not listed either.
+export function unlink(into) {
+  for (const place of linked.keys()) if (into.contains(place)) linked.delete(place);
+  if (linked.size) return;
+  strip?.remove();
+  pinned = lit = null;
+}
+
 // Called for every figure that was drawn.
 export function link(place, plot) {
   for (const old of linked.keys()) if (!old.isConnected) linked.delete(old);

@@ -33,13 +33,13 @@ export const openers = ({ ready, opens }) => (ready
 export const opening = ({ opens }, name) => address(name, opens.find(({ room }) => room === name)?.settings ?? {});
 
 // What a room lacks, the command that makes it, and, where the lab can make it by itself, a button.
-export function maker({ if_none: lacks, command, starter }, press) {
+export function maker({ if_none: lacks, command, starter }, press, id) {
   const source = command && element("pre", { text: command, "data-command": true, tabindex: 0 });
   const button = starter && element("button", {
     type: "button", class: "main", "data-make": starter.name, text: `Train ${starter.about}`, onclick: () => press(starter.name),
   });
   return element("div", { class: "maker" },
-    element("p", { role: "status", "data-if-none": true, text: lacks }), source,
+    element("p", { role: "status", "data-if-none": true, id: id ?? null, text: lacks }), source,
     command && element("div", { class: "tools" }, button, copyButton("Copy command", command, source, "copy-command")));
 }
 
@@ -57,9 +57,13 @@ export class Workshop {
     signal.addEventListener("abort", () => clearTimeout(this.timer));
   }
 
-  // While one training runs, no other can begin.
-  buttons(disabled) {
-    document.querySelectorAll("[data-make]").forEach(button => { button.disabled = disabled; });
+  // While one training runs, no other can begin, and the buttons say which one it is.
+  buttons(disabled, name = "") {
+    document.querySelectorAll("[data-make]").forEach(button => {
+      button.disabled = disabled;
+      button.parentElement.querySelector("[data-busy-with]")?.remove();
+      if (disabled) button.after(element("span", { "data-busy-with": true, text: `${name ? `“${name}”` : "Another model"} is being trained: wait until it ends, or stop it.` }));
+    });
   }
 
   async make(starter) {
@@ -97,6 +101,6 @@ export class Workshop {
     this.track.parentElement.hidden = !running;
     this.stop.disabled = !running;
     this.links.replaceChildren(...openers(facts));
-    this.buttons(running);
+    this.buttons(running, facts.name);
   }
 }

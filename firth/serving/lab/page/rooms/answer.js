@@ -20,20 +20,19 @@ export function mount(root, lab) {
     { name: "question", label: "Question", kind: "text", value: question, wide: true },
     { name: "context", label: "Text that contains the answer", kind: "area", value: context },
   ]);
-  const out = element("div"), found = element("div");
-  out.append(found);
+  const found = element("div"), out = lab.results(found);
   root.append(out);
   let last = "";
   return async () => {
-    if (!lab.state.run) return;
+    if (!lab.state.run) return undefined;
     follow(lab, last);
     last = lab.state.run;
     const { run, question: asked, context: given } = lab.state;
+    if (!asked.trim() || !given.trim()) return lab.nothing(out, "Type a question, and a text that contains its answer.");
     const result = await lab.ask("span", { run, question: asked, context: given }, { into: out });
-    found.hidden = !result;
-    if (!result) return;
+    if (!result) return undefined;
     const { answer, probability, parts: [before, span, after] } = result.facts;
-    found.replaceChildren(
+    return found.replaceChildren(
       element("p", { "data-summary": true, "aria-live": "polite", text: `“${answer}”, with a probability of ${(100 * probability).toFixed(1)} %` }),
       element("p", { "data-answered": true }, before, element("mark", { text: span }), after),
       element("div", { class: "tools" }, ...lab.python(result.python)));

@@ -38,7 +38,9 @@ export function mount(root, lab) {
   const form = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); start(); } },
     element("label", {}, element("span", { text: "Run name" }), name), begin, stop);
   const told = element("p", { "data-told": true, role: "status" }), links = element("p", { class: "examples", "data-links": true }), curves = element("div");
-  training.append(element("h2", { text: "Training" }), form, told, links, curves);
+  const why = element("p", { "data-why": true, id: lab.fresh("why"), role: "status" }); // why Train cannot be pressed
+  begin.setAttribute("aria-describedby", why.id);
+  training.append(element("h2", { text: "Training" }), form, why, told, links, curves);
   const recipe = element("section", {}, element("h2", { text: "Recipe" })), source = element("pre", { "data-recipe": true, tabindex: 0 });
   const saved = element("a", { text: "Download the recipe", "data-download": true });
   recipe.append(saved, source);
@@ -46,7 +48,7 @@ export function mount(root, lab) {
   root.append(out, training);
   const draw = drawing(lab, root);
   root.append(place, recipe);
-  let timer, url = null, latest = null, fits = false;
+  let timer, url = null, latest = null, refusal = "";
   lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
 
   function showRecipe(text) {
@@ -59,7 +61,8 @@ export function mount(root, lab) {
   }
 
   function tell(facts) {
-    begin.disabled = facts.running || !fits;
+    why.textContent = facts.running ? `“${facts.name}” is being trained: wait until it ends, or press Stop.` : refusal;
+    begin.disabled = Boolean(why.textContent);
     stop.disabled = !facts.running;
     told.textContent = words(facts);
     links.replaceChildren(...openers(facts));
@@ -101,8 +104,8 @@ export function mount(root, lab) {
     lab.show(made.span, used.has("mask") && lab.chosen("mask").spans);
     lab.show(made.text, Boolean(lab.chosen("source").controls));
     const result = await lab.ask("count", lab.state, { into: out });
-    fits = Boolean(result?.facts.fits);
-    size.textContent = result ? `${result.facts.about}${fits ? "" : ": too many to train in the lab"}` : "";
+    refusal = result ? result.facts.refusal : "These settings make no model: see the message above.";
+    size.textContent = result ? result.facts.about : "";
     recipe.hidden = place.hidden = !result;
     await draw(result && lab.state);
     if (result) {

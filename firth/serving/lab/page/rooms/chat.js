@@ -27,7 +27,7 @@ export function mount(root, lab) {
   const bubble = (role, text) => element("div", { class: `message ${role}`, "data-role": role }, element("span", { class: "who", text: WHO[role] ?? role }), element("p", { text }));
 
   function free(is) {
-    send.disabled = box.disabled = !is;
+    send.disabled = box.disabled = !is || !lab.state.run;
     stop.disabled = is;
   }
 

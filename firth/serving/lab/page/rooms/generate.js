@@ -117,7 +117,7 @@ export function mount(root, lab) {
     for (const name of ["step", "write"]) made[name].disabled = !latest || latest.ended;
     made.back.disabled = made.over.disabled = made.again.disabled = !ids().length;
     if (!result) { hidden.hidden = true; return; }
-    writtenText.replaceChildren(...text(lab, lab.state.prompt, latest.written));
+    writtenText.replaceChildren(...text(lab, latest.prompt, latest.written));
     about.textContent = latest.ended ? "The text has ended: the model generated <eos>." : uncertainty(latest);
     const take = id => push([...ids(), id]);
     candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Choose the next token yourself:" }), ...buttons(lab, latest.candidates, take)]));

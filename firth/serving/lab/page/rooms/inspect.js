@@ -1,5 +1,8 @@
 // A run on a text, one view at a time.
 
+// The tokens that the model reads before the text, although nobody typed them: a newline, for example.
+const after = tokens => (tokens.length ? ` (after ${tokens.join(" ")}, which the model reads before every text)` : "");
+
 export function mount(root, lab) {
   const made = lab.controls(root, [
     { name: "run", label: "Run", kind: "run" },
@@ -25,8 +28,11 @@ export function mount(root, lab) {
 
   // What some views add to their figures: layers and gates to choose from, or the perplexity of the text.
   const additions = {
-    predictions({ tokens, perplexity }, text) {
-      about.textContent = `${tokens} tokens, perplexity ${perplexity?.toFixed(2) ?? "undefined"}. ${text}`;
+    predictions({ tokens, perplexity, before: first }, text) {
+      about.textContent = `${tokens} tokens${after(first)}, perplexity ${perplexity?.toFixed(2) ?? "undefined"}. ${text}`;
+    },
+    flow({ tokens, before: first }, text) {
+      about.textContent = `${tokens} tokens${after(first)}. ${text}`;
     },
     states({ choices, level, gate }) {
       lab.set({ level, gate }, { render: false });

@@ -6,8 +6,7 @@ export function mount(root, lab) {
     { name: "run", label: "Run", kind: "run" },
     { name: "text", label: "Sentences, one per line, with spaces around punctuation", kind: "area", value: lab.example() },
   ]);
-  const out = element("div"), sentences = element("div");
-  out.append(sentences);
+  const sentences = element("div"), out = lab.results(sentences);
   root.append(out);
 
   function word({ word: text, tag, probability }) {
@@ -22,11 +21,12 @@ export function mount(root, lab) {
   return async () => {
     lab.follow(before);
     before = lab.state.run;
-    if (!lab.state.run) return;
-    const { run, text } = lab.state, result = await lab.ask("tags", { run, text }, { into: out });
-    sentences.hidden = !result;
-    if (!result) { out.querySelector(":scope > [data-plain]")?.remove(); return; }
+    if (!lab.state.run) return undefined;
+    const { run, text } = lab.state;
+    if (!text.trim()) return lab.nothing(out, "Type one or more sentences to tag.");
+    const result = await lab.ask("tags", { run, text }, { into: out });
+    if (!result) return undefined;
     sentences.replaceChildren(...result.facts.sentences.map(words => element("p", { class: "sentence", "data-sentence": true }, ...words.map(word))));
-    lab.plainTable(out, result.table, "tags", { heading: "Tags and their probabilities", code: result.python });
+    return lab.plainTable(out, result.table, "tags", { heading: "Tags and their probabilities", code: result.python });
   };
 }

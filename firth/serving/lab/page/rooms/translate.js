@@ -17,20 +17,20 @@ const ALIGNMENT = [
 export function mount(root, lab) {
   const { element } = lab;
   lab.controls(root, controls(lab));
-  const out = element("div"), below = element("section", { hidden: true }, element("h2", { text: "Which source tokens each target token attends to" }));
+  const best = element("div"), below = element("section", {}, element("h2", { text: "Which source tokens each target token attends to" }));
   const made = lab.controls(below, ALIGNMENT);
-  const aligned = element("div"), cells = element("div");
-  aligned.append(cells);
+  const cells = element("div"), aligned = lab.results(cells);
   below.append(aligned);
   lab.style("/page/beam/tree.css");
-  const search = element("section", { hidden: true, "data-search": true }, element("h2", { text: "The beam search as a tree" }));
+  const search = element("section", { "data-search": true }, element("h2", { text: "The beam search as a tree" }));
   const grown = element("div"), greedy = element("p", { text: "A beam of 1 is greedy decoding, which keeps a single hypothesis. Choose a wider beam to see a tree." });
   const tree = new Tree(grown, () => {
     lab.set({ branches: tree.branches }, { push: true, render: false });
     before.branches = lab.state.branches;
   });
   search.append(greedy, grown);
-  root.append(out, below, search);
+  const out = lab.results(best, below, search);
+  root.append(out);
   let shown = ""; // what the tree on the page belongs to
   let before = null, latest = { key: "", result: null }; // another alignment needs no new translations
 
@@ -51,7 +51,6 @@ export function mount(root, lab) {
     lab.offer(made.pick, translations.map((one, n) => ({ value: n, label: `${n + 1}. ${one.text}` })), lab.state.pick);
     const target = own || (translations[Number(lab.state.pick)] ?? translations[0]).text;
     const result = await lab.ask("alignment", { run, text, target, map }, { into: aligned });
-    cells.hidden = !result;
     lab.show(made.map, result && result.facts.maps.length > 1);
     if (!result) return;
     lab.offer(made.map, result.facts.maps, result.facts.map);
@@ -60,7 +59,6 @@ export function mount(root, lab) {
   }
 
   async function grow(params, key) {
-    search.hidden = false;
     const one = Number(params.beam) === 1;
     greedy.hidden = !one;
     grown.hidden = one;
@@ -77,18 +75,16 @@ export function mount(root, lab) {
   return async () => {
     forget();
     if (!lab.state.run) return;
-    if (!lab.state.text) {
-      out.replaceChildren(element("p", { "data-hint": true, text: "Type a sentence to translate." }));
-      below.hidden = search.hidden = true;
+    if (!lab.state.text.trim()) {
+      latest = { key: "", result: null };
+      lab.nothing(out, "Type a sentence to translate.");
       return;
     }
-    out.querySelector("[data-hint]")?.remove();
     const { run, text, beam, penalty } = lab.state, key = JSON.stringify([run, text, beam, penalty]);
     if (latest.key !== key || !latest.result) latest = { key, result: await lab.ask("translations", { run, text, beam, penalty }, { into: out }) };
     const { result } = latest;
-    below.hidden = search.hidden = !result;
-    if (!result) { out.querySelector(":scope > [data-plain]")?.remove(); return; }
-    lab.plainTable(out, result.table, "translations", { heading: "Translations, best first", code: result.python });
+    if (!result) return;
+    lab.plainTable(best, result.table, "translations", { heading: "Translations, best first", code: result.python });
     await Promise.all([align(result.facts.translations), grow({ run, text, beam, penalty }, key)]);
   };
 }

@@ -40,7 +40,7 @@ export function mount(root, lab) {
   const { element } = lab;
   lab.style("/page/walk/walk.css");
   lab.controls(root, INPUTS.map(spec => (spec.name === "text" ? { ...spec, value: lab.example() } : spec)));
-  const out = element("div", { "data-look": "whole" });
+  const out = element("div", { "data-look": "whole", "data-results": true });
   root.append(out);
   let facts = null, keys = {}, before = null, matrices = [];
 
