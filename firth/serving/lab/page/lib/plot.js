@@ -3,6 +3,7 @@
 import { copyButton } from "./copy.js";
 import { element, table } from "./dom.js";
 import { link, unescaped } from "./tokens.js";
+import { byFinger, onPointerChange, touchable } from "./touch.js";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 let loading = null; // Plotly, which is asked for once
@@ -34,7 +35,7 @@ const dark = () => css("--paper") === "#1c1c1e";
 const CONFIG = { displaylogo: false, plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud"] };
 
 const TITLE = 30; // pixels of the margin for a title, which the page shows as its own text because Plotly cuts long ones off
-const TOOLBAR = 34; // pixels above the cells and bars that Plotly's toolbar would otherwise cover
+const toolbar = () => (byFinger() ? 0 : 34); // pixels above the cells and bars that Plotly's toolbar would otherwise cover
 
 // The figure's own settings win, except for the background and the text colour, which are the page's.
 function dressed(given) {
@@ -45,11 +46,12 @@ function dressed(given) {
   // Lines between cells are the background behind them, which a figure with such lines sets.
   const behind = given.plot_bgcolor ? css("--gap") : "rgba(0,0,0,0)";
   const layout = merged(given, { template, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: behind });
-  const t = given.margin?.t ?? TOOLBAR, titled = given.title?.text ? TITLE : 0, above = Math.max(TOOLBAR, t - titled);
+  const t = given.margin?.t ?? toolbar(), titled = given.title?.text ? TITLE : 0, above = Math.max(toolbar(), t - titled);
   delete layout.title;
   layout.margin = { ...layout.margin, t: above };
   if (layout.height) layout.height += above - t;
   layout.font = merged(layout.font ?? {}, { color: css("--ink") });
+  if (byFinger() && !layout.scene) layout.dragmode = false;
   layout.autosize = true;
   delete layout.width;
   const sliders = layout.sliders?.map(one => merged(one, { font: { color: css("--ink") } }));
@@ -90,7 +92,7 @@ function forget() {
 
 async function draw(place, plot) {
   await loadPlotly();
-  const config = { ...CONFIG, scrollZoom: plot.layout.dragmode === "pan" };
+  const config = { ...CONFIG, scrollZoom: plot.layout.dragmode === "pan", displayModeBar: byFinger() ? false : "hover" };
   const frames = plot.frames ? { frames: structuredClone(plot.frames) } : {};
   const data = structuredClone(plot.data).map(trace => visible(trace, plot.layout.meta?.lines));
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
@@ -103,6 +105,8 @@ export function redrawAll() {
   forget();
   for (const [place, plot] of drawn) draw(place, plot);
 }
+
+onPointerChange(redrawAll); // a tablet that leaves its keyboard
 
 export function python(code) {
   const source = element("pre", { text: code, "data-python": true });
@@ -130,6 +134,7 @@ export async function figure(into, result, name, { heading = result.headings[nam
   if (!section) {
     section = element("section", { "data-figure": name }, element("div", { class: "plot" }));
     if (heading) section.prepend(element("h2", { text: heading }));
+    touchable(section.querySelector(".plot"));
     into.append(section);
   }
   const place = section.querySelector(".plot"), title = chosen.plot.layout.title?.text;
