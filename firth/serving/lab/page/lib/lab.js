@@ -120,6 +120,12 @@ export class Lab {
     return plainTable(into, numbers, name, options);
   }
 
+  // What the colours mean: [[a custom property of style.css, its meaning], …].
+  legend(colours, more = "") {
+    const swatches = colours.map(([name, text]) => element("span", {}, element("i", { style: `background: var(${name})` }), text));
+    return element("p", { class: "legend", "data-legend": true }, ...swatches, more);
+  }
+
   // Fills a select with choices that came with a result.
   offer(select, choices, chosen) {
     options(select, choices);

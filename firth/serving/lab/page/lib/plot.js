@@ -59,14 +59,13 @@ function dressed(given) {
   return layout;
 }
 
-// Black, the last of the colours, is invisible on a dark background. In a heat map, white is zero: there it is the page's colour.
-const CELLS = { "#FFFFFF": () => css("--paper"), "#0072B2": () => "#56B4E9", "#D55E00": () => "#E69F00" };
-
+// On a dark page, black lines and numbers are white, faint lines are lighter, and zero, the white of a heat map, is the page's colour.
 function visible(trace, faint) {
-  const swap = colour => (!dark() ? colour : colour === "#000000" ? "#ffffff" : faint ? CELLS[colour]?.() ?? colour : colour);
+  if (!dark()) return trace;
+  const swap = colour => ({ "#000000": "#ffffff", ...(faint && { "#0072B2": "#56B4E9" }) })[colour] ?? colour;
   const result = { ...trace };
-  if (dark() && Array.isArray(trace.colorscale)) result.colorscale = trace.colorscale.map(([at, colour]) => [at, CELLS[colour]?.() ?? colour]);
-  for (const part of ["line", "marker"]) {
+  if (Array.isArray(trace.colorscale)) result.colorscale = trace.colorscale.map(([at, colour]) => [at, colour === "#FFFFFF" ? css("--paper") : colour]);
+  for (const part of ["line", "marker", "textfont"]) {
     if (typeof trace[part]?.color === "string") result[part] = { ...trace[part], color: swap(trace[part].color) };
   }
   return result;
