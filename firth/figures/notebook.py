@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
 import json
 import re
 import uuid
 from typing import Any
+
+from firth.figures.plotly_script import compressed
 
 # Plotly's own output would fetch plotly.js from a CDN. `new Function` runs it outside the scope of this script.
 _SCRIPT = """<div id="ID"></div>
@@ -39,6 +40,4 @@ def cell(plot: Any, config: dict[str, Any]) -> str:
 
 @functools.cache
 def _packed() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+    return base64.b64encode(compressed()).decode()

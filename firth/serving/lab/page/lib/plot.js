@@ -13,7 +13,7 @@ const drawn = new Map(); // the plots on the page and their data, to draw them a
 export function loadPlotly() {
   loading ??= new Promise((loaded, failed) => {
     const lost = () => failed(new Error("Plotly could not be loaded. Is the lab still running in its terminal?"));
-    document.head.append(element("script", { src: "/plotly.js", onload: loaded, onerror: lost }));
+    document.head.append(element("script", { src: document.querySelector("meta[name=plotly]").content, onload: loaded, onerror: lost }));
   });
   return loading;
 }
