@@ -127,13 +127,21 @@ class Figure:
     plot: Any  # plotly.graph_objects.Figure
     table: Table
 
+    @property
+    def label(self) -> str:
+        """What a screen reader calls the figure: its title, or what its table has."""
+        title = html.unescape(re.sub("<[^>]*>", " ", self.plot.layout.title.text or "")).strip()
+        return title or f"figure: {', '.join(self.table.headings)}"
+
     def html(self) -> str:
         """The figure as a <div>; the page around it must load plotly.js."""
         text: str = self.plot.to_html(PRIVATE, full_html=False, include_plotlyjs=False)
         return text
 
     def html_with_numbers(self) -> str:
-        return f'<div class="plot">{self.html()}</div>\n<details><summary>Data table</summary>{self.table.html()}</details>'
+        label = html.escape(self.label)
+        table = f"<details><summary>Data table</summary>{self.table.html()}</details>"
+        return f'<div class="plot" role="figure" aria-label="{label}">{self.html()}</div>\n{table}'
 
     def __repr__(self) -> str:
         return f"<Figure: {len(self.table.rows):,} rows of {', '.join(self.table.headings)}; .save(path) writes it>"
@@ -142,7 +150,7 @@ class Figure:
         """For a notebook; it needs no network."""
         from firth.figures.notebook import cell
 
-        return cell(self.plot, PRIVATE)
+        return cell(self.plot, PRIVATE, self.label)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save in the format of the suffix: .html (works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""

@@ -32,6 +32,7 @@ function dress() {
       Object.assign(layout, { [`${axis}.gridcolor`]: colour("--line"), [`${axis}.zerolinecolor`]: colour("--line") });
     }
     Plotly.relayout(plot, layout);
+    for (const drawn of plot.querySelectorAll(".main-svg")) drawn.setAttribute("aria-hidden", "true"); // see its table
   }
 }
 // A swipe that begins on a plot scrolls the page, instead of zooming into the plot; a tap still arrives as a click.

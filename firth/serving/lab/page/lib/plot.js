@@ -1,7 +1,7 @@
 // A figure: a Plotly plot in the page's colours, its numbers as a table, and the Python code that draws it.
 
 import { copyButton } from "./copy.js";
-import { element, table } from "./dom.js";
+import { element, fresh, table } from "./dom.js";
 import { link, unescaped } from "./tokens.js";
 import { byFinger, onPointerChange, touchable } from "./touch.js";
 
@@ -95,6 +95,7 @@ async function draw(place, plot) {
   const frames = plot.frames ? { frames: structuredClone(plot.frames) } : {};
   const data = structuredClone(plot.data).map(trace => visible(trace, plot.layout.meta?.lines));
   await Plotly.react(place, { data, layout: dressed(structuredClone(plot.layout)), config, ...frames });
+  for (const picture of place.querySelectorAll(".main-svg")) picture.setAttribute("aria-hidden", "true"); // the table has its numbers
   drawn.set(place, plot);
   widths.observe(place);
   link(place, plot);
@@ -112,13 +113,25 @@ export function python(code) {
   return [copyButton("Copy Python", code, source, "copy-python"), element("details", {}, element("summary", { text: "Python code" }), source)];
 }
 
+const MOST_ROWS = 2000; // of a table in the page
+
+// A figure's place for a screen reader: what it shows, and where its numbers are.
+function describe(place, section, label) {
+  const details = section.querySelector(":scope > .tools > [data-numbers]");
+  details.id ||= fresh("numbers");
+  for (const [name, value] of [["role", "figure"], ["aria-label", label], ["aria-details", details.id]]) place.setAttribute(name, value);
+}
+
 // Below a picture: its numbers as a table that can be opened, and its Python code.
-export function tools(into, numbers, name, code) {
+export function tools(into, numbers, name, code, label = name) {
   const open = [...into.querySelectorAll(":scope > .tools details")].map(one => one.open);
   into.querySelector(":scope > .tools")?.remove();
-  const grid = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table of numbers" });
+  const grid = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `table of numbers: ${label}` });
+  const rest = numbers.rows.length - MOST_ROWS;
   const details = element("details", { "data-numbers": name }, element("summary", { text: "Table of numbers" }), grid);
-  const fill = () => { if (details.open && !grid.firstChild) grid.append(table(numbers, name)); };
+  if (rest > 0) details.append(element("p", { "data-rest": true, text: `${rest.toLocaleString("en")} more rows are in the table of the Python code.` }));
+  const shown = { ...numbers, rows: numbers.rows.slice(0, MOST_ROWS) };
+  const fill = () => { if (details.open && !grid.firstChild) grid.append(table(shown, name)); };
   details.addEventListener("toggle", fill); // thousands of rows are built only when the table is opened
   into.append(element("div", { class: "tools" }, details, ...python(code)));
   into.querySelectorAll(":scope > .tools details").forEach((one, n) => { one.open = open[n] ?? false; });
@@ -141,7 +154,9 @@ export async function figure(into, result, name, { heading = result.headings[nam
   if (title) place.before(element("p", { "data-title": true, text: unescaped(title) }));
   forget();
   await draw(place, chosen.plot);
-  tools(section, chosen.table, name, result.programs[name]);
+  const label = [heading ?? result.headings[name] ?? name, title && unescaped(title)].filter(Boolean).join(": ");
+  tools(section, chosen.table, name, result.programs[name], label);
+  describe(place, section, label);
   return place;
 }
 
