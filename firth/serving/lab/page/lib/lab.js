@@ -4,7 +4,7 @@
 
 import * as request from "./request.js";
 import { controls, options } from "./controls.js";
-import { element, fresh, table } from "./dom.js";
+import { element, fresh, prose, table } from "./dom.js";
 import { figure, plainTable, python, tools } from "./plot.js";
 
 export function readAddress() {
@@ -118,6 +118,12 @@ export class Lab {
 
   plainTable(into, numbers, name, options) {
     return plainTable(into, numbers, name, options);
+  }
+
+  // Replaces what the room says is worth noticing.
+  notice(text) {
+    const place = document.querySelector("[data-notice]");
+    place?.replaceChildren(place.firstChild, ...prose(text));
   }
 
   // What the colours mean: [[a custom property of style.css, its meaning], …].
