@@ -32,7 +32,7 @@ from firth.api import load
 from firth.figures import masks_and_positions as draw
 from firth.figures.alignment import alignment_map
 from firth.figures.attention import HeadFacts, attention_overview
-from firth.figures.figure import COLOURS, DASHES, DIVERGING, Figure, Number, Table
+from firth.figures.figure import COLOURS, DASHES, DIVERGING, WRITTEN, Figure, Number, Table
 from firth.figures.gradient_flow import flow_by_distance
 from firth.figures.image_attention import overlay_figure, png
 from firth.figures.in_context import Measure, score_by_examples
@@ -146,7 +146,16 @@ def index_by_pair(index_QK: Sequence[Sequence[int]]) -> Figure:
     last = max(max(row) for row in index_QK)
     z = [list(row) for row in index_QK]
     cells = go.Heatmap(
-        z=z, text=z, texttemplate="%{text}", colorscale=DIVERGING, zmin=0, zmax=last, showscale=False, xgap=2, ygap=2
+        z=z,
+        text=z,
+        texttemplate="%{text}",
+        textfont=WRITTEN,
+        colorscale=DIVERGING,
+        zmin=0,
+        zmax=last,
+        showscale=False,
+        xgap=2,
+        ygap=2,
     )
     plot = go.Figure(cells)
     plot.update_xaxes(**draw.cells(len(z[0]), "key")).update_yaxes(**draw.cells(len(z), "query"), autorange="reversed")

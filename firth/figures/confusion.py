@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firth.errors import DataError
-from firth.figures.figure import Figure, Number, Table, colour_bar, escaped, lay_out, ticks
+from firth.figures.figure import BLUES, WRITTEN, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 
-# Only lightness encodes the value, so that it reads the same for all types of colour vision and in print. The ends are far enough
-# apart for black and white numbers on them.
-_BLUES = [[0.0, "#FFFFFF"], [1.0, "#003F6B"]]
-_DARK = 0.5  # from this share on, the number is white
 _CELL, _LETTER = 64, 8  # pixels
 _READABLE = 12  # classes; with more, numbers would not fit into the cells and are shown on hover only
 
@@ -32,23 +28,24 @@ def confusion_map(labels: Sequence[str], confusion_CC: Sequence[Sequence[int]]) 
         for true, row, part in zip(names, confusion_CC, shares, strict=True)
     ]
     plot = go.Figure()
+    written = [
+        [f"{count:,}<br>{share:.1%}" for count, share in zip(row, part, strict=True)]
+        for row, part in zip(confusion_CC, shares, strict=True)
+    ]
     plot.add_heatmap(
         z=shares,
+        text=written,
+        texttemplate="%{text}" if len(labels) <= _READABLE else "",
+        textfont=WRITTEN,
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
-        colorscale=_BLUES,
+        colorscale=BLUES,
         zmin=0,
         zmax=1,
         xgap=1,
         ygap=1,
         colorbar=colour_bar("share of<br>the row", tickvals=[0, 0.5, 1]),
     )
-    if len(labels) <= _READABLE:
-        for down, (row, part) in enumerate(zip(confusion_CC, shares, strict=True)):
-            for right, (count, share) in enumerate(zip(row, part, strict=True)):
-                colour = "#FFFFFF" if share >= _DARK else "#000000"
-                text = f"{count:,}<br>{share:.1%}"
-                plot.add_annotation(x=right, y=down, text=text, showarrow=False, font={"color": colour, "size": 12})
     plot.update_xaxes(**ticks(names), side="top", title="predicted class", tickangle=0 if len(labels) <= 4 else -60)
     plot.update_yaxes(**ticks(names), autorange="reversed", title="true class")
     margin, side = 60 + _LETTER * max(map(len, labels)), _CELL * len(labels)

@@ -14,11 +14,16 @@ from typing import Any, SupportsFloat, SupportsIndex
 # Okabe & Ito 2008: distinct for all common types of colour vision. Line styles differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+# Numbers above zero are blue and those below it orange, everywhere; style.css of the lab has the same two. Both are as light as
+# each other, and just as light as black and white numbers on them can be read: 4.5 : 1.
+POSITIVE, NEGATIVE = "#007ABF", "#C15500"
 # White to blue: only lightness encodes the value, so that it reads the same for all types of colour vision and in print. Zero is
 # always white; the lab draws white as its page, also a dark one.
-BLUES = [[0.0, "#FFFFFF"], [1.0, COLOURS[0]]]
-# Blue, white, orange: the ends differ in hue for all common types of colour vision, and the middle is light.
-DIVERGING = [[0.0, COLOURS[0]], [0.5, "#FFFFFF"], [1.0, COLOURS[1]]]
+BLUES = [[0.0, "#FFFFFF"], [1.0, POSITIVE]]
+# Orange, white, blue: the ends differ in hue for all common types of colour vision, and the middle is light.
+DIVERGING = [[0.0, NEGATIVE], [0.5, "#FFFFFF"], [1.0, POSITIVE]]
+WRITTEN = {"color": "#000000"}  # the font of numbers in cells of these scales; the lab writes them in white on a dark page
+SIGNS = f'<span style="color:{POSITIVE}">■</span> above zero   <span style="color:{NEGATIVE}">■</span> below zero'
 LEGEND_BELOW = {"orientation": "h", "y": -0.2}
 
 _SHOWN = 40  # characters of a text in a repr
@@ -122,13 +127,21 @@ class Figure:
     plot: Any  # plotly.graph_objects.Figure
     table: Table
 
+    @property
+    def label(self) -> str:
+        """What a screen reader calls the figure: its title, or what its table has."""
+        title = html.unescape(re.sub("<[^>]*>", " ", self.plot.layout.title.text or "")).strip()
+        return title or f"figure: {', '.join(self.table.headings)}"
+
     def html(self) -> str:
         """The figure as a <div>; the page around it must load plotly.js."""
         text: str = self.plot.to_html(PRIVATE, full_html=False, include_plotlyjs=False)
         return text
 
     def html_with_numbers(self) -> str:
-        return f'<div class="plot">{self.html()}</div>\n<details><summary>Data table</summary>{self.table.html()}</details>'
+        label = html.escape(self.label)
+        table = f"<details><summary>Data table</summary>{self.table.html()}</details>"
+        return f'<div class="plot" role="figure" aria-label="{label}">{self.html()}</div>\n{table}'
 
     def __repr__(self) -> str:
         return f"<Figure: {len(self.table.rows):,} rows of {', '.join(self.table.headings)}; .save(path) writes it>"
@@ -137,7 +150,7 @@ class Figure:
         """For a notebook; it needs no network."""
         from firth.figures.notebook import cell
 
-        return cell(self.plot, PRIVATE)
+        return cell(self.plot, PRIVATE, self.label)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save in the format of the suffix: .html (works offline), .svg, .png, .pdf, or the numbers as .csv or .json."""

@@ -14,6 +14,7 @@ th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px soli
 td { font-variant-numeric: tabular-nums; }
 pre { white-space: pre-wrap; border-left: 3px solid var(--line); padding-left: 1rem; }
 .plot { overflow-x: auto; }
+@media (pointer: coarse) { .modebar { display: none; } }
 table { display: block; overflow-x: auto; max-width: 100%; }
 details { margin: .5rem 0; }
 footer { color: #777; margin-top: 3rem; }
@@ -31,8 +32,15 @@ function dress() {
       Object.assign(layout, { [`${axis}.gridcolor`]: colour("--line"), [`${axis}.zerolinecolor`]: colour("--line") });
     }
     Plotly.relayout(plot, layout);
+    for (const drawn of plot.querySelectorAll(".main-svg")) drawn.setAttribute("aria-hidden", "true"); // see its table
   }
 }
+// A swipe that begins on a plot scrolls the page, instead of zooming into the plot; a tap still arrives as a click.
+const movable = ".gl-container, .slider-group, .slider-container, .updatemenu-container";
+function shield(event) {
+  if (event.target.closest(".js-plotly-plot") && !event.target.closest(movable)) event.stopPropagation();
+}
+for (const type of ["touchstart", "touchmove"]) document.body.addEventListener(type, shield, { capture: true, passive: true });
 addEventListener("load", dress);
 system.addEventListener("change", dress);
 """

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
+import html
 import json
 import re
 import uuid
 from typing import Any
 
+from firth.figures.plotly_script import compressed
+
 # Plotly's own output would fetch plotly.js from a CDN. `new Function` runs it outside the scope of this script.
-_SCRIPT = """<div id="ID"></div>
+_SCRIPT = """<div id="ID" role="figure" aria-label="LABEL"></div>
 <script>
 (() => {
   const unpack = async packed => {
@@ -29,16 +31,14 @@ _SCRIPT = """<div id="ID"></div>
 """
 
 
-def cell(plot: Any, config: dict[str, Any]) -> str:
-    """The HTML of a Plotly figure as the output of a cell."""
+def cell(plot: Any, config: dict[str, Any], label: str) -> str:
+    """The HTML of a Plotly figure as the output of a cell; `label` is what a screen reader calls it."""
     figure = json.loads(plot.to_json()) | {"config": config}
     written = json.dumps(figure, ensure_ascii=False).replace("<", "\\u003c")  # "</script>" would end the script
-    parts = {"ID": f"firth-{uuid.uuid4()}", "PACKED": _packed(), "FIGURE": written}
-    return re.sub("ID|PACKED|FIGURE", lambda name: parts[name[0]], _SCRIPT)
+    parts = {"ID": f"firth-{uuid.uuid4()}", "PACKED": _packed(), "FIGURE": written, "LABEL": html.escape(label)}
+    return re.sub("ID|PACKED|FIGURE|LABEL", lambda name: parts[name[0]], _SCRIPT)
 
 
 @functools.cache
 def _packed() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+    return base64.b64encode(compressed()).decode()

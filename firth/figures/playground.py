@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, DIVERGING, Figure, Number, Table, escaped, lay_out, ticks
+from firth.figures.figure import BLUES, DIVERGING, SIGNS, WRITTEN, Figure, Number, Table, escaped, lay_out, ticks
 from firth.figures.masks_and_positions import Rows
 
 _CELL, _SMALL_CELL = 58, 20  # pixels
@@ -33,10 +33,11 @@ class Panel:
 
 
 def panel_figure(panel: Panel) -> Figure:
-    """A single step without its title, which the caller shows."""
+    """A single step without its title and the legend, which the caller shows."""
     figure = panels_figure([panel])
     figure.plot.layout.annotations = ()
-    figure.plot.update_layout(margin={"t": 34}, height=figure.plot.layout.height - 46, meta={"tokens": dict(panel.tokens)})
+    margin = {"t": 34, "b": 60}
+    figure.plot.update_layout(margin=margin, height=figure.plot.layout.height - 76, meta={"tokens": dict(panel.tokens)})
     return figure
 
 
@@ -65,7 +66,11 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
         plot.update_xaxes(**ticks(columns), side="bottom", range=[-0.5, widest / _cell(panel) - 0.5], row=n, col=1)
         plot.update_yaxes(**ticks(rows), range=[len(panel.rows) - 0.5, -0.5], row=n, col=1)
     plot.update_annotations(x=0, xanchor="left", font_size=14, yshift=6)
-    lay_out(plot, (left, 20, top, 60), left + 20 + widest, top + 60 + height)
+    below = 90
+    plot.add_annotation(
+        x=0, y=0, xref="paper", yref="paper", xanchor="left", yanchor="bottom", yshift=10 - below, text=SIGNS, showarrow=False
+    )
+    lay_out(plot, (left, 20, top, below), left + 20 + widest, top + below + height)
     return Figure(
         plot, Table(("step", "query", "key or dimension", "value"), [row for panel in panels for row in _numbers(panel)])
     )
@@ -103,6 +108,7 @@ def _cells(panel: Panel) -> Any:
         z=[[value if math.isfinite(value) else None for value in row] for row in panel.values],
         text=[[_number(value) for value in row] for row in panel.values],
         texttemplate="%{text}" if len(panel.columns) <= _WRITTEN else "",
+        textfont=WRITTEN,
         hovertext=[[f"{row} → {column}" for column in columns] for row in rows],
         hovertemplate="%{hovertext}<br>%{text}<extra></extra>",
         name=escaped(panel.name),

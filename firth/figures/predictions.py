@@ -7,7 +7,7 @@ from typing import Any
 
 from firth.figures.alignment import visible
 from firth.figures.attention import cells, shown
-from firth.figures.figure import BLUES, Figure, Number, Table, colour_bar, escaped, lay_out
+from firth.figures.figure import BLUES, WRITTEN, Figure, Number, Table, colour_bar, escaped, lay_out
 
 _LINE = 100  # characters of text in a row of the strip
 _MOST_BITS = 12.0  # the darkest colour; a probability below 1 in 4,096 looks the same
@@ -38,6 +38,7 @@ def surprisal_strip(
             z=cells(_wrapped([*map(float, surprisal), *([float("nan")] * len(blank))], columns)),
             text=_wrapped([*map(shown, tokens), *blank], columns),
             texttemplate="%{text}",
+            textfont=WRITTEN,
             hovertext=_wrapped([*hover, *blank], columns),
             hovertemplate="%{hovertext}<extra></extra>",
             colorscale=BLUES,

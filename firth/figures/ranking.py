@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out
+from firth.figures.figure import COLOURS, NEGATIVE, POSITIVE, Figure, Number, Table, escaped, lay_out
 
 
 def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOURS[0], negative: str | None = None) -> Figure:
@@ -33,8 +33,7 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str, colour: str = COLOU
 
 def axis_bars(rows: Sequence[tuple[str, float]], axis: str) -> Figure:
     """One bar per word, the first at the top: to the right in blue where the cosine is positive, to the left in orange."""
-    blue, orange = COLOURS[:2]
-    figure = ranking(rows, axis, blue, negative=orange)
+    figure = ranking(rows, axis, POSITIVE, negative=NEGATIVE)
     figure.plot.update_traces(text=[f"{value:.2f}" for _, value in rows])
     figure.plot.update_xaxes(zeroline=True, zerolinecolor=COLOURS[-1])
     return figure

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from firth.errors import DataError
-from firth.figures.figure import BLUES, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
+from firth.figures.figure import BLUES, WRITTEN, Figure, Number, Table, colour_bar, escaped, lay_out, ticks
 from firth.figures.masks_and_positions import Rows
 
 # White to blue, 0 to 1: only lightness encodes the value, so that it reads the same for all types of colour vision and in print.
@@ -80,6 +80,7 @@ def _cells(sentences: Sequence[str], matrix: Rows, name: str, *, visible: bool, 
         hovertext=[[f"{one}<br>{other}" for other in shown] for one in shown],
         hovertemplate="%{hovertext}<br>%{z:.3f}<extra></extra>",
         texttemplate="%{z:.2f}",
+        textfont=WRITTEN,
         name=name,
         visible=visible,
         colorscale=BLUES,

@@ -23,7 +23,7 @@ def is_open(gate: str) -> bool:
 
 
 def states_map(tokens: Sequence[str], units: Sequence[int], values_uT: npt.ArrayLike, title: str, gate: str) -> Figure:
-    """Heat map of a gate, from closed to open, or of a state, from blue (negative) through white to orange."""
+    """Heat map of a gate, from closed to open, or of a state, from orange (negative) through white to blue."""
     import plotly.graph_objects as go
 
     values = _fitting(tokens, units, values_uT)

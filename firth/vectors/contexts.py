@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.errors import ConfigError, DataError
+from firth.text import markup
 from firth.vectors.encoding import EncodedCorpus
 from firth.vectors.similar_spellings import near_spellings
+from firth.vectors.vocabulary import Vocabulary
 
 _AT_ONCE = 1 << 22  # words scanned at a time
+_NAMES: WeakKeyDictionary[Vocabulary, tuple[list[str], NDArray[np.int64]]] = WeakKeyDictionary()  # of several words' contexts
 _SHOWN = 40  # words on each side of a concordance line, at most; the printer cuts it to the page width
 
 
@@ -49,18 +53,26 @@ class WordContexts:
     collocates: list[Collocate]  # strongest first
 
 
-def word_contexts(text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, topn: int = 10) -> WordContexts:
-    """`lines` occurrences of the word, spread evenly over the text, and its `topn` strongest collocates."""
+def word_contexts(
+    text: EncodedCorpus, word: str, *, window: int = 5, lines: int = 5, topn: int = 10, plain: bool = False
+) -> WordContexts:
+    """`lines` occurrences of the word, spread evenly over the text, and its `topn` strongest collocates. With `plain`, without
+    the markup of documentation; a collocate is then counted with and without punctuation around it, and in any markup."""
     for name, value, least in (("window", window, 1), ("lines", lines, 0), ("topn", topn, 0)):
         if value < least:
             raise ConfigError(f"{name} is {value}; expected at least {least}")
     id = _id(text, word)
     place_P = _places(text, id)
     start_P, stop_P = _sentence_bounds(text, place_P)
-    spread = np.linspace(0, len(place_P) - 1, min(lines, len(place_P))).astype(np.int64)
+    telling = np.flatnonzero(stop_P - start_P > 1) if plain else np.arange(len(place_P))  # a heading has no other words
+    some = telling if len(telling) else np.arange(len(place_P))
+    spread = some[np.linspace(0, len(some) - 1, min(lines, len(some))).astype(np.int64)]
     shown = [_line(text, int(place_P[n]), int(start_P[n]), int(stop_P[n])) for n in spread]
     near = _near(place_P, start_P, stop_P, window)
-    return WordContexts(word, len(place_P), shown, _collocates(text, near, topn))
+    if plain:
+        shown = [ConcordanceLine(_plain(line.left), _plain(line.right)) for line in shown]
+    names, name_V = _plain_names(text.vocabulary) if plain else (text.vocabulary.words, np.arange(len(text.vocabulary.words)))
+    return WordContexts(word, len(place_P), shown, _collocates(text, near, topn, names, name_V))
 
 
 def shared_collocates(contexts: Sequence[WordContexts]) -> set[str]:
@@ -120,13 +132,29 @@ def _near(place_P: NDArray[np.int64], start_P: NDArray[np.int64], stop_P: NDArra
     return np.unique(np.concatenate(places))
 
 
-def _collocates(text: EncodedCorpus, near: NDArray[np.int64], topn: int) -> list[Collocate]:
-    count_V = text.vocabulary.count_V
-    together_V = np.bincount(text.ids[near], minlength=len(count_V))
+def _plain(words: list[str]) -> list[str]:
+    return markup.plain(" ".join(words)).split()
+
+
+def _plain_names(vocabulary: Vocabulary) -> tuple[list[str], NDArray[np.int64]]:
+    """The words without markup, and for each word of the vocabulary which of them it is. "" stands for markup alone."""
+    if vocabulary not in _NAMES:
+        number: dict[str, int] = {}
+        name_V = [number.setdefault(markup.plain_word(word), len(number)) for word in vocabulary.words]
+        _NAMES[vocabulary] = list(number), np.array(name_V, np.int64)
+    return _NAMES[vocabulary]
+
+
+def _collocates(
+    text: EncodedCorpus, near: NDArray[np.int64], topn: int, names: Sequence[str], name_V: NDArray[np.int64]
+) -> list[Collocate]:
+    """Words that count as one have the same entry in `name_V`, and one name."""
+    count_N = np.bincount(name_V, text.vocabulary.count_V, len(names)).astype(np.int64)
+    together_N = np.bincount(name_V[text.ids[near]], minlength=len(names))
     n1, n2 = len(near), len(text.ids) - len(near)
-    here = np.flatnonzero(together_V)
-    k1, k2 = together_V[here], count_V[here] - together_V[here]
+    here = np.flatnonzero(together_N)
+    k1, k2 = together_N[here], count_N[here] - together_N[here]
     score = log_likelihood_ratio(k1, n1, k2, n2)
     more = np.flatnonzero(k1 * n2 > k2 * n1)
-    best = sorted(more.tolist(), key=lambda n: (-score[n], text.vocabulary.words[here[n]]))[:topn]
-    return [Collocate(text.vocabulary.words[here[n]], int(k1[n]), float(score[n])) for n in best]
+    found = [Collocate(names[int(here[n])], int(k1[n]), float(score[n])) for n in more if names[int(here[n])]]
+    return sorted(found, key=lambda one: (-one.score, one.word))[:topn]

@@ -24,18 +24,19 @@ def test_rows_are_true_classes_and_colours_their_shares() -> None:
     assert cells.hovertext[0][1] == "&lt;b&gt; predicted as 1: 3, 75.0% of &lt;b&gt;"
 
 
-def test_each_cell_says_its_count_in_a_colour_that_reads_on_it() -> None:
-    notes = {(note.x, note.y): note for note in confusion_map(LABELS, COUNTS).plot.layout.annotations}
-    assert len(notes) == 9
-    assert notes[1, 0].text == "3<br>75.0%"
-    assert notes[1, 1].text == "1,000<br>100.0%"
-    assert (notes[0, 0].font.color, notes[1, 0].font.color) == ("#000000", "#FFFFFF")
+def test_each_cell_says_its_count_and_share() -> None:
+    (cells,) = confusion_map(LABELS, COUNTS).plot.data
+    assert [list(row) for row in cells.text][:2] == [
+        ["1<br>25.0%", "3<br>75.0%", "0<br>0.0%"],
+        ["0<br>0.0%", "1,000<br>100.0%", "0<br>0.0%"],
+    ]
+    assert cells.texttemplate == "%{text}"
 
 
 def test_many_classes_have_numbers_under_the_mouse_only() -> None:
     labels = [str(n) for n in range(13)]
     figure = confusion_map(labels, [[1] * 13] * 13)
-    assert not figure.plot.layout.annotations
+    assert not figure.plot.data[0].texttemplate
     assert len(figure.table.rows) == 169
 
 

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from firth.errors import DataError
 from firth.figures.alignment import alignment_map, alignment_text
+from firth.figures.figure import POSITIVE
 from firth.figures.lengths import LengthBucket, score_by_length
 
 SOURCE, TARGET = ["the", "the", "<b>"], ["le", " "]
@@ -34,7 +35,7 @@ def test_source_words_are_on_top_and_target_words_read_downwards() -> None:
 def test_zero_is_white_and_one_is_blue_whatever_the_weights_are() -> None:
     (cells,) = alignment_map(["a"], ["b"], {"α": [[0.25]]}).plot.data
     assert (cells.zmin, cells.zmax) == (0, 1)
-    assert [colour for _, colour in cells.colorscale] == ["#FFFFFF", "#0072B2"]
+    assert [colour for _, colour in cells.colorscale] == ["#FFFFFF", POSITIVE]
 
 
 def test_the_menu_shows_one_matrix_at_a_time() -> None:

@@ -40,7 +40,6 @@ def test_everything_the_page_refers_to_is_served_from_here(client: TestClient) -
     index = client.get("/")
     assert index.headers["content-type"].startswith("text/html")
     referred = re.findall(r'(?:src|href)="(/[^"]*)"', index.text)
-    assert '"/plotly.js"' in (PAGE / "lib" / "plot.js").read_text(encoding="utf-8")  # loaded when it is needed
     for path in [*referred, "/plotly.js", *(f"/page/{file.relative_to(PAGE).as_posix()}" for file in PAGE.rglob("*.js"))]:
         assert client.get(path).status_code == 200, path
 
@@ -68,10 +67,23 @@ def test_each_room_has_a_module_of_its_name_and_each_module_a_room() -> None:
 def test_plotly_is_that_of_the_installed_package_and_is_sent_once(client: TestClient) -> None:
     from plotly.offline import get_plotlyjs
 
-    first = client.get("/plotly.js")
+    (address,) = re.findall(r'"(/plotly\.js\?v=[^"]+)"', client.get("/").text)
+    first = client.get(address)
     assert first.text == get_plotlyjs()
-    again = client.get("/plotly.js", headers={"if-none-match": first.headers["etag"]})
+    assert "immutable" in first.headers["cache-control"]
+    assert "immutable" not in client.get("/plotly.js?v=older").headers["cache-control"]
+    again = client.get(address, headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+def test_plotly_is_sent_compressed_to_whoever_can_unpack_it(client: TestClient) -> None:
+    plain, packed = (client.get("/plotly.js", headers={"accept-encoding": kind}) for kind in ("identity", "gzip, br"))
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 3
+    assert packed.text == plain.text
+    assert (plain.headers["vary"], packed.headers["vary"]) == ("accept-encoding", "accept-encoding")
+    assert plain.headers["etag"] != packed.headers["etag"]
 
 
 def test_no_file_outside_the_page_is_served(client: TestClient) -> None:

@@ -109,6 +109,22 @@ def test_cross_attention_of_a_translator(visit: Visit, pair_library: RunLibrary,
 
 
 @pytest.mark.long
+def test_what_to_notice_fits_the_kind_of_attention_that_is_shown(visit: Visit, bpe_run: Path, pair_library: RunLibrary) -> None:
+    with serving(RunLibrary([*pair_library.places, bpe_run])) as address:  # the translators come first
+        page = visit("#/attention", at=address)
+        notice = page.page.locator("[data-notice]")
+        assert page.page.locator("[data-control=run]").input_value() == "bpe"
+        assert "previous token" in notice.inner_text()
+        page.open("#/attention?run=rnnsearch&text=1+2")
+        assert "a token that the model writes" in notice.inner_text()
+        assert "previous token" not in notice.inner_text()
+        page.open("#/attention?run=transformer&text=1+2&part=encoder")
+        assert "the one after" in notice.inner_text()
+        page.set("part", "cross")
+        assert "a token that the model writes" in notice.inner_text()
+
+
+@pytest.mark.long
 def test_a_run_that_finds_answers_is_given_a_context(visit: Visit, tmp_path: Path) -> None:
     questions = write_questions(tmp_path / "questions.jsonl", RECORDS[:40])
     run = train_recipe(compose(answer_table(questions, steps=2)), tmp_path / "answers").path

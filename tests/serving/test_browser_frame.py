@@ -14,7 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from browsing import Screenshot, Visit, listening, serving
+from browsing import Screenshot, Stage, Visit, listening, serving
 
 from firth.experiments.describe import describe
 from firth.figures.figure import Figure, Table
@@ -272,6 +272,26 @@ def test_the_page_says_when_the_lab_has_ended(visit: Visit) -> None:
         page = visit("#/describe?of=gpt2", at=address, expect=("ERR_CONNECTION_REFUSED",))
     page.set("of", "gpt3")
     assert "The lab does not respond" in page.alert()
+
+
+@pytest.mark.long
+def test_a_page_that_is_reloaded_after_a_restart_waits_for_the_new_address(chromium: Any) -> None:
+    stage = Stage()
+    context = chromium.new_context()
+    with listening(stage) as address:
+        with stage.showing(build(RunLibrary(), token="one")):
+            page = context.new_page()
+            page.goto(f"{address}/?token=one#/describe?of=gpt3")
+            page.wait_for_selector("body[data-ready=describe]")
+        with stage.showing(build(RunLibrary(), token="two")):
+            page.reload()
+            assert "Open the address in the terminal" in page.locator("h1").text_content()
+            assert page.locator("pre").is_visible()
+            other = context.new_page()
+            other.goto(f"{address}/?token=two")
+            page.wait_for_selector("body[data-ready=describe]", timeout=20_000)
+            assert "of=gpt3" in page.url
+    context.close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +253,57 @@ def test_without_vectors_the_room_says_how_to_make_some_and_looks_words_up(visit
         assert "firth vectors train" in page.page.locator("[data-command]").text_content()
         page.set("words", "choy")
         assert page.table("contexts")
+
+
+_BOXES = """selector => [...document.querySelectorAll(selector)].filter(one => one.textContent)
+    .map(one => one.getBoundingClientRect()).map(({ left, right, top, bottom }) => [left, right, top, bottom])"""
+
+
+def _overlaps(page: Watched, selector: str) -> list[tuple[int, int]]:
+    boxes = page.page.evaluate(_BOXES, selector)
+    assert boxes
+    return [
+        (one, other)
+        for (one, a), (other, b) in itertools.combinations(enumerate(boxes), 2)
+        if a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+    ]
+
+
+def _crowd() -> WordVectors:
+    """Two hundred words in three heaps."""
+    rng = np.random.default_rng(1)
+    centres = rng.normal(0, 1, (3, 8)).repeat(67, 0)[:200]
+    vectors = (centres + rng.normal(0, 0.15, centres.shape)).astype(np.float32)
+    return WordVectors([f"crowded{n}" for n in range(200)], vectors, np.arange(200, 0, -1, dtype=np.int64))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1200, 390])
+def test_no_word_on_a_map_covers_another(visit: Visit, tmp_path: Path, width: int) -> None:
+    _crowd().save(tmp_path / "crowd.firth")
+    with serving(RunLibrary([], [tmp_path / "crowd.firth"])) as address:
+        page = visit("#/words?look=map&most=200", at=address, viewport={"width": width, "height": 900})
+        labels = ".scatterlayer .textpoint text"
+        assert not _overlaps(page, labels)
+        written = len([text for text in page.plot("map")["data"][0]["text"] if text])
+        assert 10 <= written < 200
+        (x, y), span = page.plot("map")["data"][0]["x"][:1] + page.plot("map")["data"][0]["y"][:1], 0.05
+        axes = {"xaxis.range": [x - span, x + span], "yaxis.range": [y - span, y + span]}
+        zoom = "axes => Plotly.relayout(document.querySelector('[data-figure=map] .plot'), axes)"
+        page.page.evaluate(zoom, axes)
+        page.page.wait_for_timeout(300)
+        assert not _overlaps(page, labels)
+        assert "crowded0" in page.page.locator(labels).all_text_contents()  # there is room now
+        page.page.evaluate(zoom, {"xaxis.autorange": True, "yaxis.autorange": True})
+        page.page.locator("[data-words] button").nth(7).focus()
+        page.until("document.querySelector('[data-figure=map] .plot').layout.annotations?.length === 6")
+        assert not _overlaps(page, ".infolayer .annotation-text-g")  # the word and its neighbours
+
+
+@pytest.mark.long
+def test_words_of_a_map_stay_apart_in_the_other_theme(visit: Visit) -> None:
+    page = visit("#/words?look=map&vectors=small.firth&find=prin", color_scheme="light")
+    page.page.locator("#theme").click()
+    page.page.wait_for_timeout(300)
+    (dots,) = page.plot("map")["data"]
+    assert [label for label in dots["text"] if label] == ["prince", "princess"]

@@ -149,6 +149,17 @@ def test_without_the_token_nothing_is_answered(stranger: TestClient) -> None:
         assert stranger.get("/api/lab", headers=headers).status_code == 401, headers
 
 
+def test_somebody_who_reloads_an_old_page_reads_what_to_do(stranger: TestClient) -> None:
+    answer = stranger.get("/", headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert "Open the address in the terminal" in answer.text
+    assert TOKEN not in answer.text
+    (policy,) = answer.headers.get_list("content-security-policy")
+    assert "'unsafe-inline'" not in policy
+    other = stranger.get("/", headers={"accept": "text/html", "host": "<b>evil</b>.example"})
+    assert (other.status_code, "&lt;b&gt;evil" in other.text, "<script>" in other.text) == (403, True, False)
+
+
 def test_the_address_with_the_token_opens_the_page_which_keeps_it(stranger: TestClient) -> None:
     answer = stranger.get(f"/?token={TOKEN}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,20 @@ def test_a_word_that_does_not_occur_gets_near_spellings() -> None:
         word_contexts(encoded(GREENS), "spinich")
     with pytest.raises(ConfigError, match="window is 0; expected at least 1"):
         word_contexts(encoded(GREENS), "spinach", window=0)
+
+
+def test_plain_contexts_have_no_markup_and_count_a_word_in_any_markup_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "docs.txt"
+    lines = [
+        "shape",
+        "the shape :math:`(n)` of ``input``,",
+        "the shape (n) of :attr:`input`",
+        "a shape of input.",
+        *["other words"] * 9,
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    raw, found = (word_contexts(encoded(str(path)), "shape", plain=plain) for plain in (False, True))
+    assert raw.lines[1].right == [":math:`(n)`", "of", "``input``,"]
+    assert [line.right for line in found.lines] == [["(n)", "of", "input,"], ["(n)", "of", "input"], ["of", "input."]]
+    assert {one.word: one.together for one in found.collocates} == {"the": 2, "n": 2, "of": 3, "input": 3, "a": 1}
+    assert {one.word for one in raw.collocates} >= {":math:`(n)`", "``input``,", ":attr:`input`"}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import plotly
 from fastapi import FastAPI, Request
-from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
 from firth.errors import did_you_mean
+from firth.figures import plotly_script
 from firth.progress import Progress
 from firth.serving.connection_limits import ConnectionLimits
 from firth.serving.lab import streaming
@@ -28,7 +28,8 @@ from firth.serving.requests import SURROGATE, has_lone_surrogate
 from firth.version import __version__
 
 LIMITS = ConnectionLimits(body=MOST_BYTES, total=512)
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+_PLOTLY = '"/plotly.js"'  # in index.html, which is served with the version in this address
+_FOR_EVER = "private, max-age=31536000, immutable"
 NO_RUNS = (
     "There are no runs here yet. `firth tour` trains a dozen small models and word vectors in a few minutes; "
     "`firth lab` in the same folder then shows them. To see your own runs, start the lab with `firth lab RUN`."
@@ -42,14 +43,13 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] | None = None, token: s
     app.add_middleware(LocalOnly, token=token)
 
     @app.get("/")
-    def index() -> FileResponse:
-        return FileResponse(PAGE / "index.html")
+    def index() -> HTMLResponse:
+        text = (PAGE / "index.html").read_text(encoding="utf-8")
+        return HTMLResponse(text.replace(_PLOTLY, f'"/plotly.js?v={plotly_script.version()}"'))
 
     @app.get("/plotly.js")
-    def plotly_js(request: Request) -> Response:
-        script = FileResponse(PLOTLY, media_type="text/javascript", stat_result=PLOTLY.stat())
-        cached = request.headers.get("if-none-match") == script.headers["etag"]  # several megabytes: send them only once
-        return Response(status_code=304, headers={"etag": script.headers["etag"]}) if cached else script
+    def plotly_js(request: Request, v: str = "") -> Response:
+        return _plotly(request.headers, v)
 
     @app.get("/api/lab")
     def lab() -> dict[str, Any]:
@@ -73,6 +73,21 @@ def build(library: RunLibrary, rooms: Mapping[str, Room] | None = None, token: s
 
     app.mount("/page", StaticFiles(directory=PAGE))
     return app
+
+
+def _plotly(asked: Mapping[str, str], version: str) -> Response:
+    """Several megabytes: sent compressed, and only once for each version of plotly.js."""
+    packed = "gzip" in asked.get("accept-encoding", "")
+    tag = f'"{plotly_script.version()}{"-gzip" if packed else ""}"'
+    headers = {"etag": tag, "vary": "accept-encoding"}
+    if version == plotly_script.version():
+        headers["cache-control"] = _FOR_EVER
+    if asked.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    script = plotly_script.compressed()
+    if packed:
+        return Response(script, media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
+    return Response(gzip.decompress(script), media_type="text/javascript", headers=headers)
 
 
 def _result(room: Room, view: str, request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:

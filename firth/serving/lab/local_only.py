@@ -14,6 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+from firth.serving.lab.refusal_page import page
 from firth.serving.requests import RequestRefused, claims_more, from_another_page, headers_of, is_json, limited, to_this_machine
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class LocalOnly:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                message["headers"] = [*message["headers"], *_protection(scope["path"])]
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(one for one in _protection(scope["path"]) if one[0] not in own)]
             await send(message)
 
         try:
@@ -61,7 +63,7 @@ class LocalOnly:
             await self.app(scope, limited(receive, MOST_BYTES, _too_large), guarded)
         except RequestRefused as refusal:
             if not answered:
-                await _refuse(refusal, guarded)
+                await _refuse(refusal, scope, guarded)
 
 
 def _check(scope: Scope) -> None:
@@ -126,8 +128,14 @@ def _protection(path: str) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in (_HEADERS | fresh).items()]
 
 
-async def _refuse(refusal: RequestRefused, send: Send) -> None:
-    body = json.dumps({"error": str(refusal)}, ensure_ascii=False).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+async def _refuse(refusal: RequestRefused, scope: Scope, send: Send) -> None:
+    """As JSON for programs and for the lab's own requests, as a page for somebody who opens or reloads an address."""
+    kind, more = "application/json", []
+    if scope["method"] == "GET" and "text/html" in headers_of(scope).get("accept", ""):
+        body, policy = page(str(refusal), waits=refusal.status == 401)
+        kind, more = "text/html; charset=utf-8", [(b"content-security-policy", policy.encode())]
+    else:
+        body = json.dumps({"error": str(refusal)}, ensure_ascii=False).encode()
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

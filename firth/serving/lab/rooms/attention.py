@@ -33,6 +33,14 @@ _PARTS = {
     "decoder": "self-attention of the decoder",
     "cross": "cross-attention",
 }
+_NOTICE = "Look for heads with a pattern of their own"
+_NOTICES = {
+    "self": f"{_NOTICE}: the previous token, the first one, or the start of the word.",
+    "encoder": f"{_NOTICE}: the token before, the one after, or the end of the sentence.",
+    "decoder": f"{_NOTICE}: the previous token of the translation, or the first one.",
+    "cross": "Each row is a token that the model writes, each column a token that it reads. Look for heads that find the part of "
+    "the text from which the token comes.",
+}
 _HEADINGS = {
     "overview": "Every layer and head",
     "map": "One head in full",
@@ -141,6 +149,7 @@ def _facts(seen: Attention) -> dict[str, object]:
     return {
         "choices": {name: [one.json() for one in some] for name, some in offered.items()},
         "part": seen.part,
+        "notice": _NOTICES.get(seen.part, ROOM.notice),
         "layers": list(seen.layers),
         "heads": seen.heads,
         "queries": len(seen.queries),
@@ -160,10 +169,10 @@ ROOM = Room(
     "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
     {"overview": overview, "head": head, "layers": layers},
     ability=ATTENTION,
-    first=lambda facts: not facts.can(STATES),
+    first=lambda facts: facts.family != "seq2seq" and not facts.can(STATES),
     if_none="There is no run with attention. Train a small Transformer on the documentation on your disk:",
     starter=GPT,
-    notice="Look for heads with a pattern of their own: the previous token, the first one, or the start of the word.",
+    notice=f"{_NOTICE}.",
     examples=(
         Example("The mean of all heads", {"head": MEAN}),
         Example("Words instead of subwords", {"words": "true"}),

@@ -121,7 +121,7 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
     text = encoded(corpus, lower=lower, progress=progress)
     progress("searching for the words", 1, 1)
     words = words or _starting_words(text.vocabulary.words, 2)
-    by_word = [word_contexts(text, word, window=window, lines=lines, topn=top) for word in words]
+    by_word = [word_contexts(text, word, window=window, lines=lines, topn=top, plain=True) for word in words]
     both = shared_collocates(by_word)
     figures = {f"near {one.word}": ranking([(other.word, other.score) for other in one.collocates], "G²") for one in by_word}
     python = (
@@ -129,7 +129,7 @@ def contexts(request: ViewRequest, library: RunLibrary, progress: Progress) -> V
         "from firth.vectors.contexts import word_contexts\n"
         "from firth.vectors.encoding import encoded\n\n"
         f"text = encoded({corpus!r}, lower={lower})\n"
-        f"near = [word_contexts(text, word, window={window}, lines={lines}, topn={top}) for word in {words!r}]\n"
+        f"near = [word_contexts(text, word, window={window}, lines={lines}, topn={top}, plain=True) for word in {words!r}]\n"
         'figures = {f"near {one.word}": ranking([(other.word, other.score) for other in one.collocates], "G²") for one in near}\n'
         "for one in near:\n"
         "    for line in one.lines:\n"

@@ -5,7 +5,7 @@
 
 import * as request from "./request.js";
 import { controls, options } from "./controls.js";
-import { element, fresh, table } from "./dom.js";
+import { element, fresh, prose, table } from "./dom.js";
 import { figure, plainTable, python, tools } from "./plot.js";
 
 export function readAddress() {
@@ -134,6 +134,18 @@ export class Lab {
 
   plainTable(into, numbers, name, options) {
     return plainTable(into, numbers, name, options);
+  }
+
+  // Replaces what the room says is worth noticing.
+  notice(text) {
+    const place = document.querySelector("[data-notice]");
+    place?.replaceChildren(place.firstChild, ...prose(text));
+  }
+
+  // What the colours mean: [[a custom property of style.css, its meaning], …].
+  legend(colours, more = "") {
+    const swatches = colours.map(([name, text]) => element("span", {}, element("i", { style: `background: var(${name})` }), text));
+    return element("p", { class: "legend", "data-legend": true }, ...swatches, more);
   }
 
   // Fills a select with choices that came with a result.

@@ -73,6 +73,7 @@ export function mount(root, lab) {
     all.querySelectorAll("[data-place]").forEach(place => { place.hidden = !result; });
     if (!result) return;
     settle(lab, made, drawn);
+    lab.notice(drawn.notice);
     await draw(lab, all, result, ["overview"]);
     openOnClick(lab, all, drawn);
   }

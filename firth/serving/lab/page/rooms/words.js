@@ -1,6 +1,7 @@
 // Word vectors, and the contexts of words in a text.
 
 import { showNeighbours } from "../words/neighbours.js";
+import { writeWords } from "../words/labels.js";
 
 export function mount(root, lab) {
   const none = !lab.room.usable.length;
@@ -36,17 +37,6 @@ export function mount(root, lab) {
       latest = { key: result ? key : "", result };
     }
     return latest.result;
-  }
-
-  async function highlight(place, find) {
-    const [{ customdata, hovertext, text }] = place.data, part = find.trim().toLowerCase();
-    if (!part) return;
-    const hits = customdata.map(word => word.toLowerCase().includes(part));
-    await Plotly.restyle(place, {
-      text: [hovertext.map((label, n) => (hits[n] ? label : hits.some(Boolean) ? "" : text[n]))],
-      "marker.size": [hits.map(hit => (hit ? 13 : 6))],
-      "marker.color": [hits.map(hit => (hit ? "#D55E00" : "#0072B2"))],
-    }, [0]);
   }
 
   const views = {
@@ -85,7 +75,7 @@ export function mount(root, lab) {
       const choose = word => lab.set({ look: "neighbours", word }, { push: true });
       place.on("plotly_click", ({ points: [{ customdata }] }) => choose(customdata));
       showNeighbours(place, result.facts.neighbours, choose);
-      await highlight(place, find);
+      await writeWords(place, find);
     },
     async contexts({ corpus, words, window, lower }) {
       const result = await lab.ask("contexts", { corpus, words, window, lower }, { into: out });

@@ -3,17 +3,37 @@
 // `neighbours`: for each point, [[word, cosine], …] of the vectors themselves, which need not be near on the map.
 
 import { element } from "../lib/dom.js";
+import { overlap, widthOf } from "./labels.js";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const FONT = { size: 12, family: "system-ui, sans-serif" };
+const SHIFTS = [14, 36, 58, 80, 102].flatMap(shift => [shift, -shift]); // pixels above and below a point
+
+// Labels that cover none of the others: each above or below its point, as near to it as there is room.
+function apart(place, labels) {
+  const { xaxis, yaxis } = place._fullLayout, taken = [];
+  return labels.map(({ plain, ...label }) => {
+    const x = xaxis.l2p(label.x), y = yaxis.l2p(label.y), half = widthOf(plain, FONT) / 2 + 8;
+    const box = shift => ({ left: x - half, right: x + half, top: y - shift - 11, bottom: y - shift + 11 });
+    const free = SHIFTS.filter(shift => !taken.some(other => overlap(box(shift), other)));
+    const yshift = free.find(shift => box(shift).top >= 0 && box(shift).bottom <= yaxis._length) ?? free[0] ?? SHIFTS[0];
+    taken.push(box(yshift));
+    return { ...label, yshift };
+  });
+}
+
 // The thin lines from a point, its name, and the names with their cosines at the other ends.
-function drawn({ x, y, hovertext }, at, near) {
+function drawn(place, at, near) {
+  const { x, y, hovertext, customdata } = place.data[0];
   if (at === null) return { shapes: [], annotations: [] };
   const line = { color: css("--mark"), width: 1 };
   const shapes = near.map(({ to }) => ({ type: "line", name: "neighbour", x0: x[at], y0: y[at], x1: x[to], y1: y[to], line }));
-  const label = { showarrow: false, bgcolor: css("--panel"), bordercolor: css("--mark"), font: { color: css("--ink"), size: 12 }, yshift: -14 };
-  const others = near.map(({ to, cosine }) => ({ ...label, x: x[to], y: y[to], text: `${hovertext[to]} ${cosine.toFixed(2)}` }));
-  return { shapes, annotations: [...others, { ...label, x: x[at], y: y[at], yshift: 14, text: `<b>${hovertext[at]}</b>` }] };
+  const label = { showarrow: false, bgcolor: css("--panel"), bordercolor: css("--mark"), font: { ...FONT, color: css("--ink") } };
+  const own = { ...label, x: x[at], y: y[at], text: `<b>${hovertext[at]}</b>`, plain: `${customdata[at]}  ` };
+  const others = near.map(({ to, word, cosine }) => ({ ...label, x: x[to], y: y[to], text: `${hovertext[to]} ${cosine.toFixed(2)}`, plain: `${word} ${cosine.toFixed(2)}` }));
+  const [mine, ...theirs] = apart(place, [own, ...others]);
+  return { shapes, annotations: [...theirs, mine] };
 }
 
 export function showNeighbours(place, neighbours, choose) {
@@ -32,7 +52,7 @@ export function showNeighbours(place, neighbours, choose) {
     buttons.forEach((button, n) => button.toggleAttribute("data-lit", lit.has(n)));
     told.textContent = at === null ? hint : `${words[at]}: ${near.map(({ word, cosine }) => `${word} ${cosine.toFixed(2)}`).join(", ")}`;
     cancelAnimationFrame(waiting);
-    if (flat) waiting = requestAnimationFrame(() => { if (place.isConnected) Plotly.relayout(place, drawn(place.data[0], at, near)); });
+    if (flat) waiting = requestAnimationFrame(() => { if (place.isConnected) Plotly.relayout(place, drawn(place, at, near)); });
   }
 
   // One stop of the Tab key; the arrow keys go from word to word.
