@@ -151,8 +151,8 @@ def test_a_row_does_not_know_the_other_rows(case: Case, kernel: Any, rule: str, 
     before, after = case.tensors(seed=seed), case.tensors(seed=seed)
     for name, number in (("q", 5.0), ("k", -3.0), ("v", 1e3)):
         after[name][1 - row] = number
-    found, truth = (case.attend(given_, rules()[rule].mask, kernel)[row] for given_ in (after, before))
-    assert_equal(found, truth)
+    o, truth = (case.attend(given_, rules()[rule].mask, kernel)[row] for given_ in (after, before))
+    assert_equal(o, truth)
 
 
 @given(case=cases, kernel=kernels, rule=st.sampled_from(sorted(rules())), seed=seeds)
@@ -218,12 +218,12 @@ def test_self_attention_equals_torchs_multi_head_attention(causal: bool, bias: b
     x = torch.randn(2, 5, 12, generator=generator, dtype=torch.float64, requires_grad=True)
     forbidden = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
     truth, _ = module(x, x, x, attn_mask=forbidden, need_weights=False)
-    found, state = layer(x, mask.CAUSAL if causal else mask.FULL, None, None)
+    y, state = layer(x, mask.CAUSAL if causal else mask.FULL, None, None)
     assert state is None
-    assert_equal(found.detach(), truth.detach())
+    assert_equal(y.detach(), truth.detach())
     truths = torch.autograd.grad((truth**2).sum(), [x, *(module.get_parameter(theirs) for _, theirs in names)])
-    founds = torch.autograd.grad((found**2).sum(), [x, *(layer.get_parameter(mine) for mine, _ in names)])
-    for mine, theirs in zip(founds, truths, strict=True):
+    grads = torch.autograd.grad((y**2).sum(), [x, *(layer.get_parameter(mine) for mine, _ in names)])
+    for mine, theirs in zip(grads, truths, strict=True):
         assert_equal(mine, theirs)
 
 
@@ -246,8 +246,8 @@ def test_cross_attention_equals_torchs_multi_head_attention(padded: bool, kernel
         for given_, W in ((x, module.q_proj_weight), (keys, module.k_proj_weight), (values, module.v_proj_weight))
     )
     rule = mask.lengths(length_B) if padded else mask.FULL
-    found = attend(q, k, v, mask=rule, kernel=kernel).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
-    assert_equal(found.detach(), truth.detach())
+    y = attend(q, k, v, mask=rule, kernel=kernel).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
+    assert_equal(y.detach(), truth.detach())
     assert_equal(weights(Call(q, k, v, 3**-0.5, mask=rule)), p.detach())
 
 
@@ -319,10 +319,10 @@ def test_what_is_not_finite_is_never_hidden(kernel: Any, bad: str) -> None:
         BAD[bad](q, k, v)
         allowed = Call(q, k, v, 1.0, mask=rule, q_start=4 - Q).allowed_BHQK().expand(2, 1, Q, 4)[0, 0]
         truth = by_ieee(q, k, v, allowed)
-        found = attend(q, k, v, scale=1.0, mask=rule, q_start=4 - Q, kernel=kernel)
+        o = attend(q, k, v, scale=1.0, mask=rule, q_start=4 - Q, kernel=kernel)
         with saying(Q, rule, dtype):
-            assert not (found.isfinite() & ~truth.isfinite()).any()
-            assert found[1].isfinite().all(), "and it stays in its row"
+            assert not (o.isfinite() & ~truth.isfinite()).any()
+            assert o[1].isfinite().all(), "and it stays in its row"
         wrong += int((~truth.isfinite()).sum())
     assert wrong, "there was something to hide"
 
@@ -333,9 +333,9 @@ def test_an_infinity_that_is_not_seen_is_not_there() -> None:
     truth = attend(q[:, :, :3], k[:, :, :3], v[:, :, :3], mask=mask.CAUSAL, kernel="reference")
     k[:, :, 3] = math.inf
     for kernel in ("reference", "chunked"):
-        found = attend(q, k, v, mask=mask.CAUSAL, kernel=kernel)
-        assert_equal(found[:, :, :3], truth)
-        assert found[:, :, 3].isnan().all()
+        o = attend(q, k, v, mask=mask.CAUSAL, kernel=kernel)
+        assert_equal(o[:, :, :3], truth)
+        assert o[:, :, 3].isnan().all()
 
 
 # Refusals: what was given, what was expected.

@@ -148,14 +148,14 @@ def test_a_block_equals_torchs_encoder_layer_in_value_and_gradient(placement: st
     theirs.load_state_dict({NAMES[name]: value for name, value in ours.state_dict().items()})
     x = some(2, 6, WIDTH).requires_grad_()
     forbidden = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.float64) if causal else None
-    found, state = ours(x, mask.CAUSAL if causal else mask.FULL)
+    y, state = ours(x, mask.CAUSAL if causal else mask.FULL)
     truth = theirs(x, src_mask=forbidden)
     assert state is None
-    assert_equal(found.detach(), truth.detach())
+    assert_equal(y.detach(), truth.detach())
     pull = some(2, 6, WIDTH, seed=5)
-    founds = torch.autograd.grad((found * pull).sum(), [x, *(ours.get_parameter(n) for n in NAMES)])
+    grads = torch.autograd.grad((y * pull).sum(), [x, *(ours.get_parameter(n) for n in NAMES)])
     truths = torch.autograd.grad((truth * pull).sum(), [x, *(theirs.get_parameter(n) for n in NAMES.values())])
-    for mine, exact in zip(founds, truths, strict=True):
+    for mine, exact in zip(grads, truths, strict=True):
         assert_equal(mine, exact)
 
 

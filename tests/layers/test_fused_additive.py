@@ -110,9 +110,9 @@ def check(given: Inputs, seen: Spans, scale: float, cut: Any = None) -> None:
     dtype = given[0].dtype
     plain = with_gradients(lambda *x: dense(*x, seen, scale), given, dtype)
     exact = with_gradients(lambda *x: dense(*x, seen, scale), given, torch.float64)
-    for name, found, rough, true in zip(("o", "dq", "dk", "dw", "dv"), fused(given, seen, scale, cut), plain, exact, strict=True):
+    for name, fast, rough, true in zip(("o", "dq", "dk", "dw", "dv"), fused(given, seen, scale, cut), plain, exact, strict=True):
         try:
-            assert_as_accurate(found.to(dtype), rough, true)
+            assert_as_accurate(fast.to(dtype), rough, true)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from error
 

@@ -45,8 +45,8 @@ def run(layer: Recurrent, kernel: Any, T: int, lengths: tuple[int, ...] | None) 
     loss = (y_BTd * weights[0]).sum() + (last.h_LBd * weights[1]).sum()
     named = dict(layer.named_parameters()) | {"x": x_BTi, "h0": h_LBd}
     gradients = torch.autograd.grad(loss, list(named.values()))
-    found = {"y": y_BTd.detach(), "h": last.h_LBd.detach()}
-    return found | {f"d{name}": gradient for name, gradient in zip(named, gradients, strict=True)}
+    computed = {"y": y_BTd.detach(), "h": last.h_LBd.detach()}
+    return computed | {f"d{name}": gradient for name, gradient in zip(named, gradients, strict=True)}
 
 
 def cell_of(layer: Recurrent) -> Cell:
@@ -107,10 +107,10 @@ def test_a_scan_of_any_length_is_the_loop(T: int, seed: int) -> None:
     a_BTd = torch.rand(2, T, 3, generator=generator, dtype=torch.float64)
     b_BTd = torch.randn(2, T, 3, generator=generator, dtype=torch.float64)
     h_Bd = torch.randn(2, 3, generator=generator, dtype=torch.float64)
-    found_BTd = linear_scan(a_BTd, b_BTd, h_Bd)
+    scanned_BTd = linear_scan(a_BTd, b_BTd, h_Bd)
     for t in range(T):
         h_Bd = a_BTd[:, t] * h_Bd + b_BTd[:, t]
-        assert_equal(found_BTd[:, t], h_Bd)
+        assert_equal(scanned_BTd[:, t], h_Bd)
 
 
 def test_the_scan_has_first_and_second_derivatives() -> None:

@@ -73,7 +73,7 @@ def main() -> None:
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
-    found = {
+    report = {
         "changes the loss": losses[0] != losses[1],
         "kept in the run": run.recipe.model.attention.sharpness,
         "steps as at once": (torch.cat(steps, 1) - whole).abs().max().item() < 1e-5,
@@ -81,7 +81,7 @@ def main() -> None:
         "docs": "| `sharpness` | number | `1.0` | factor of the scale |" in maker.settings_page(),
         **{name: command("export", str(folder / "3.0"), str(folder / name), "--format", name) for name in ("hf", "gguf")},
     }
-    print(json.dumps(found))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":
