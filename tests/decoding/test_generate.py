@@ -140,7 +140,7 @@ def test_tokens_come_one_at_a_time() -> None:
 def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str) -> None:
     """Also what is no longer held in a bounded context."""
     model, theta, steps = random_model(name, VOCAB), 1.3, 2 * CONTEXT
-    found_BT = generated(model, prompt(4), steps, repetition_penalty=theta)
+    token_BT = generated(model, prompt(4), steps, repetition_penalty=theta)
     for row, start in enumerate(prompt(4).tolist()):
         text, held = list(start), list(start)
         for _ in range(steps):
@@ -151,7 +151,7 @@ def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str
             text, held = [*text, int(x_V.argmax())], [*held, int(x_V.argmax())]
             if model.context is not None and len(held) > model.context:
                 held = held[-(model.context // 2) :]
-        assert found_BT[row].tolist() == text[len(start) :]
+        assert token_BT[row].tolist() == text[len(start) :]
 
 
 @pytest.mark.parametrize("name", third(["gru", *TRANSFORMERS]))
@@ -159,8 +159,8 @@ def test_a_beam_past_the_context_is_a_beam_that_reads_everything_again(name: str
     """Each hypothesis against its own text, read without a state and cut to its later half when the context is full."""
     model, steps = random_model(name, VOCAB), CONTEXT + 9
     endless = EndlessText(model)
-    found = beam(endless, endless.start(2), prompt(5, 2), size=3, limits=[steps] * 2, end=VOCAB, limit_ends=True)
-    for start, texts in zip(prompt(5, 2).tolist(), found, strict=True):
+    beams = beam(endless, endless.start(2), prompt(5, 2), size=3, limits=[steps] * 2, end=VOCAB, limit_ends=True)
+    for start, texts in zip(prompt(5, 2).tolist(), beams, strict=True):
         for hypothesis in texts:
             held, total = list(start), 0.0
             for token in hypothesis.tokens:

@@ -74,8 +74,8 @@ class Largest(TorchDispatchMode):
 
 @contextmanager
 def largest_tensor() -> Iterator[Largest]:
-    with torch.inference_mode(), Largest() as found:
-        yield found
+    with torch.inference_mode(), Largest() as largest:
+        yield largest
 
 
 LONG = ["transformer, rotary", "transformer, shaw, window", "transformer, alibi, strictly causal", "linear", "based"]
@@ -97,12 +97,12 @@ def test_no_tensor_is_larger_than_a_chunk_times_the_length(name: str) -> None:
         1 + config.width // config.attention.heads + (config.width // config.attention.heads) ** 2
     )  # of Based's Taylor expansion
     bound = max(config.attention.heads * chunk * T, 2 * T * config.width, chunk * config.width * features)
-    with largest_tensor() as found:
+    with largest_tensor() as in_chunks:
         prefill(model, token_1T, model.start(1), chunk)
-    assert found.elements <= bound
+    assert in_chunks.elements <= bound
     with largest_tensor() as at_once:
         prefill(model, token_1T, model.start(1), T)
-    assert at_once.elements > 2 * found.elements
+    assert at_once.elements > 2 * in_chunks.elements
 
 
 def test_the_memory_of_keys_and_values_is_allocated_once() -> None:

@@ -166,7 +166,7 @@ SMALL = 4  # tokens of the vocabulary of the tests of distributions
 
 def exact(model: LanguageModel, given: list[int], config: DecodingConfig) -> dict[tuple[int, ...], float]:
     """The probability of every continuation of config.tokens tokens, without a state."""
-    found = {}
+    p_of = {}
     for tokens in itertools.product(range(SMALL), repeat=config.tokens):
         p = 1.0
         for n, token in enumerate(tokens):
@@ -174,8 +174,8 @@ def exact(model: LanguageModel, given: list[int], config: DecodingConfig) -> dic
             with torch.no_grad():
                 logits_1V = penalised(model(text)[0][:, -1], config, text).float()
             p *= float(probabilities(logits_1V, config)[0, token])
-        found[tokens] = p
-    return found
+        p_of[tokens] = p
+    return p_of
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -221,28 +221,28 @@ def compare_distributions(name: str, draft: str, config: DecodingConfig, draws: 
 def chi_square(seen: Counter[tuple[int, ...]], truth: dict[tuple[int, ...], float], draws: int) -> float:
     """The p-value; texts that are expected fewer than 5 times are counted together."""
     often = [text for text, p in truth.items() if p * draws >= 5]
-    expected, found = [truth[text] * draws for text in often], [seen[text] for text in often]
+    expected, observed = [truth[text] * draws for text in often], [seen[text] for text in often]
     rest = draws - sum(expected)
     if rest > 5:
-        expected, found = [*expected, rest], [*found, draws - sum(found)]
+        expected, observed = [*expected, rest], [*observed, draws - sum(observed)]
     else:  # too few to be compared
-        expected = [value * sum(found) / sum(expected) for value in expected]
-    return float(chisquare(found, expected).pvalue)
+        expected = [value * sum(observed) / sum(expected) for value in expected]
+    return float(chisquare(observed, expected).pvalue)
 
 
 def test_one_decision_has_the_distribution_of_the_target() -> None:
     """min(q, p) + (1 − Σ min(q, p)) · (p − q)₊ / Σ (p − q)₊ = p, integrated over the random numbers on a grid."""
     p_V = torch.tensor([0.5, 0.3, 0.0, 0.2], dtype=torch.float64)
     q_V = torch.tensor([0.1, 0.2, 0.4, 0.3], dtype=torch.float64)
-    found_V, bonus_V = torch.zeros(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    drawn_V, bonus_V = torch.zeros(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
     bonus_V[3] = 1.0
     grid = (torch.arange(15, dtype=torch.float64) + 0.5) / 15
     for token, q in enumerate(q_V.tolist()):
         for accept, last in itertools.product(grid, grid):
             new = accepted(torch.tensor([token]), q_V[None], torch.stack((p_V, bonus_V)), torch.stack((accept, last)))
             assert len(new) == 1 or new[1] == 3  # the token after an accepted one is drawn from the target
-            found_V[new[0]] += q / 225
-    torch.testing.assert_close(found_V, p_V, rtol=0, atol=0.03)
+            drawn_V[new[0]] += q / 225
+    torch.testing.assert_close(drawn_V, p_V, rtol=0, atol=0.03)
 
 
 def test_the_seed_decides_the_text() -> None:

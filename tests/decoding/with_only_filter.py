@@ -47,7 +47,7 @@ def main() -> None:
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
-    found = {
+    report = {
         "python": [*model.tokenizer.encode(model.generate("the", tokens=3, only=2))],
         "command": [*model.tokenizer.encode(json.loads(told)["continuation"])],
         "help": helped,
@@ -55,7 +55,7 @@ def main() -> None:
         "docs": "| `only` | integer | `-1` |" in maker.settings_page() and "    only: int | None" in maker.keywords(),
         "engine": [one.id for events in written for one in events if hasattr(one, "id")].count(1),
     }
-    print(json.dumps(found, default=int))
+    print(json.dumps(report, default=int))
 
 
 if __name__ == "__main__":
