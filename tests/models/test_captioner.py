@@ -149,10 +149,10 @@ def test_a_wide_beam_finds_the_most_probable_caption(name: str) -> None:
             log_p = model(image_BHWC, torch.tensor([[end, *words]])).log_softmax(-1)
             scored[*words, end] = float(log_p.gather(2, target[..., None]).sum())
         memory = model.encode(image_BHWC)
-        found = beam(model, model.start(memory), torch.tensor([[end]]), size=50, limits=[longest], end=end)[0][0]
+        caption = beam(model, model.start(memory), torch.tensor([[end]]), size=50, limits=[longest], end=end)[0][0]
     best = max(scored, key=lambda words: scored[words])
-    assert found.tokens == best
-    assert found.log_probability == pytest.approx(scored[best])
+    assert caption.tokens == best
+    assert caption.log_probability == pytest.approx(scored[best])
 
 
 @pytest.mark.parametrize("name", RECURRENT)

@@ -46,8 +46,8 @@ def logits(model: Classifier, *texts: list[int], padding: int = 0) -> torch.Tens
 def test_it_is_the_equation() -> None:
     model = made().eval()
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
-    found = logits(model, [1, 4, 4], [7]).detach().numpy()
-    for text, row in zip(([1, 4, 4], [7]), found, strict=True):
+    logits_NC = logits(model, [1, 4, 4], [7]).detach().numpy()
+    for text, row in zip(([1, 4, 4], [7]), logits_NC, strict=True):
         x_d = sum(weights["encoder.embedding.weight"][token] for token in text) / len(text)
         assert np.allclose(row, weights["output.weight"] @ x_d + weights["output.bias"], rtol=1e-12)
 
@@ -134,7 +134,7 @@ def test_a_pool_is_its_equation_over_the_tokens_that_are_there(kind: Any) -> Non
     query_d = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     if pool.query_d is not None:
         pool.query_d.data.copy_(query_d)
-    found = pool(x_BTd, torch.tensor([5, 2, 0]))
+    pooled_Bd = pool(x_BTd, torch.tensor([5, 2, 0]))
     for row, length in enumerate((5, 2)):
         x_Td = x_BTd[row, :length]
         expected = {
@@ -144,8 +144,8 @@ def test_a_pool_is_its_equation_over_the_tokens_that_are_there(kind: Any) -> Non
             "max": x_Td.amax(0),
             "attention": torch.softmax(x_Td @ query_d / 2, 0) @ x_Td,
         }[kind]
-        assert torch.allclose(found[row], expected, rtol=1e-12)
-    assert found[2].tolist() == [0.0] * 4, "no tokens, no vector"
+        assert torch.allclose(pooled_Bd[row], expected, rtol=1e-12)
+    assert pooled_Bd[2].tolist() == [0.0] * 4, "no tokens, no vector"
 
 
 def test_dropout_acts_in_training_only() -> None:

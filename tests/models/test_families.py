@@ -64,12 +64,12 @@ def renamed(theirs: Weights, names: dict[str, str], prefix: str, block: str, blo
 
 def joined(theirs: Weights, ours: str, *parts: str) -> Weights:
     """Matrices or biases that we keep as one, such as those of q, k and v; `ours` and `parts` have {} for the layer."""
-    found: Weights = {}
+    weights: Weights = {}
     for n in range(DEPTH):
         for kind in ("weight", "bias"):
             if f"{parts[0].format(n)}.{kind}" in theirs:
-                found[f"{ours.format(n)}.{kind}"] = torch.cat([theirs[f"{part.format(n)}.{kind}"] for part in parts])
-    return found
+                weights[f"{ours.format(n)}.{kind}"] = torch.cat([theirs[f"{part.format(n)}.{kind}"] for part in parts])
+    return weights
 
 
 def close(mine: Tensor, exact: Tensor, what: str) -> None:
@@ -99,11 +99,11 @@ def check_language(theirs: Any, weights: Weights, **settings: Any) -> Transforme
 
 def check_cached(ours: TransformerLM, logits_BTV: Tensor) -> None:
     """A prompt of five tokens, then one at a time: the same as all at once."""
-    state, found = ours.start(len(tokens())), []
+    state, pieces = ours.start(len(tokens())), []
     for part_BT in tokens().split((5, *[1] * (T - 5)), dim=1):
         logits, state = ours.step(part_BT, state)
-        found.append(logits)
-    close(torch.cat(found, dim=1), logits_BTV, "cached decoding")
+        pieces.append(logits)
+    close(torch.cat(pieces, dim=1), logits_BTV, "cached decoding")
 
 
 def llama_weights(theirs: Any, tied: bool, more: dict[str, str] | None = None) -> Weights:
@@ -604,11 +604,11 @@ def check_pair(theirs: Any, weights: Weights, *, factor: float = 1.0, **settings
             close(layers[DEPTH + n], exact.decoder_hidden_states[n + 1], f"layer {n} of the decoder")
         close(last_BTd, factor * exact.decoder_hidden_states[-1], "the last layer")
         close(ours.readout(last_BTd), exact.logits, "logits")
-        state, found = ours.start(memory), []
+        state, pieces = ours.start(memory), []
         for part_BT in target_BT.split((4, *[1] * 5), dim=1):
             logits, state = ours.step(part_BT, state)
-            found.append(logits)
-        close(torch.cat(found, dim=1), exact.logits, "cached decoding")
+            pieces.append(logits)
+        close(torch.cat(pieces, dim=1), exact.logits, "cached decoding")
 
 
 @pytest.mark.parametrize(("version", "tied"), [("t5", True), ("t5 1.1", False)])
@@ -737,11 +737,11 @@ def test_an_encoder_decoder_with_these_norms_decodes_the_same_with_a_cache_and_i
     with torch.no_grad():
         memory = ours.encode(tokens(), length_B)
         whole = ours.readout(ours.teacher_forced(target_BT, memory))
-        state, found = ours.start(memory), []
+        state, pieces = ours.start(memory), []
         for part_BT in target_BT.split(1, dim=1):
             logits, state = ours.step(part_BT, state)
-            found.append(logits)
-    close(torch.cat(found, dim=1), whole, "cached decoding")
+            pieces.append(logits)
+    close(torch.cat(pieces, dim=1), whole, "cached decoding")
     with torch.autocast("cpu", torch.bfloat16):
         loss = ours(tokens(), length_B, target_BT).float().logsumexp(-1).mean()
     loss.backward()

@@ -206,9 +206,9 @@ def test_learned_layer_norm_gelu_with_biases_is_gpt2() -> None:
     ours = made(position="learned", norm="layer", activation="gelu", bias=True, tied=True)
     theirs = gpt2(ours).double()
     ours = ours.double()
-    found, truth = ours(tokens())[0], theirs(tokens()).logits
-    assert_equal(found.detach(), truth.detach())
-    mine = torch.autograd.grad(found.square().mean(), ours.embedding.weight)[0]
+    logits, truth = ours(tokens())[0], theirs(tokens()).logits
+    assert_equal(logits.detach(), truth.detach())
+    mine = torch.autograd.grad(logits.square().mean(), ours.embedding.weight)[0]
     exact = torch.autograd.grad(truth.square().mean(), theirs.transformer.wte.weight)[0]
     assert_equal(mine, exact)
 
@@ -283,11 +283,11 @@ def test_layers_of_a_post_norm_encoder_are_berts() -> None:
     length_B = torch.tensor([T, 6])
     seen_BT = (torch.arange(T) < length_B[:, None]).long()
     truth = theirs(tokens(), attention_mask=seen_BT, output_hidden_states=True).hidden_states
-    found = layers(ours, tokens(), length_B)
-    assert len(found) == len(truth) == config.depth + 1
+    states = layers(ours, tokens(), length_B)
+    assert len(states) == len(truth) == config.depth + 1
     # Their first has positions in it already; ours is the word alone.
-    assert_equal(found[0], theirs.embeddings.word_embeddings(tokens()).detach())
-    for mine, exact in zip(found[1:], truth[1:], strict=True):
+    assert_equal(states[0], theirs.embeddings.word_embeddings(tokens()).detach())
+    for mine, exact in zip(states[1:], truth[1:], strict=True):
         for row, length in enumerate(length_B.tolist()):
             assert_equal(mine[row, :length], exact[row, :length].detach())
 
@@ -378,8 +378,8 @@ def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() ->
     assert_equal(mine, truth)
 
     segment_BT = torch.arange(T).expand(2, T) // 6
-    found = ours.encoder(token_BT, None, segment_BT)
-    assert_equal(found.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())
+    x_BTd = ours.encoder(token_BT, None, segment_BT)
+    assert_equal(x_BTd.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())
 
 
 def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
@@ -439,9 +439,9 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
     discriminator.load_state_dict(embedding | blocks("encoder.") | head)
     ours = ours.double().eval()
     truth_BT = discriminator.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
-    found_BT = ours(tokens(), length_B).detach()
+    logit_BT = ours(tokens(), length_B).detach()
     for row, length in enumerate(length_B.tolist()):
-        assert_equal(found_BT[row, :length], truth_BT[row, :length])
+        assert_equal(logit_BT[row, :length], truth_BT[row, :length])
     if position == "learned":
         return
 
@@ -463,6 +463,6 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
     head["generator_lm_head.bias"] = torch.cat([weights["generator.output_bias"], torch.zeros(1)])
     masked_model.load_state_dict(embedding | blocks("generator.encoder.inside.") | head)
     truth_BTV = masked_model.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
-    found_BTV = ours.generator(tokens(), length_B).detach()
+    logit_BTV = ours.generator(tokens(), length_B).detach()
     for row, length in enumerate(length_B.tolist()):
-        assert_equal(found_BTV[row, :length], truth_BTV[row, :length, :VOCAB])  # ours has no logit for <mask>
+        assert_equal(logit_BTV[row, :length], truth_BTV[row, :length, :VOCAB])  # ours has no logit for <mask>

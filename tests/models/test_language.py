@@ -160,9 +160,9 @@ def test_in_float32_steps_are_as_accurate_as_one_reading_and_choose_the_same_tok
     clear_BT = top_two[..., 0] - top_two[..., 1] > 2 * bound(plain, exact)
     assert clear_BT.float().mean() > 0.9, "a test in which hardly any choice is clear tests little"
     for chunks in CHUNKS.values():
-        found = stepped(single, tokens(), chunks)
-        assert_as_accurate(found, plain, exact)
-        assert torch.equal(found.argmax(-1)[clear_BT], plain.argmax(-1)[clear_BT])
+        logits = stepped(single, tokens(), chunks)
+        assert_as_accurate(logits, plain, exact)
+        assert torch.equal(logits.argmax(-1)[clear_BT], plain.argmax(-1)[clear_BT])
 
 
 @pytest.mark.parametrize("position", ["none", "sinusoidal", "rotary"])
@@ -200,8 +200,8 @@ def test_selected_rows_continue_as_those_rows(config: ModelConfig) -> None:
     prompt, more = tokens(time=4), tokens(batch=5, time=3, seed=4)
     with torch.inference_mode():
         _, state = model.step(prompt, model.start(B))
-        found, _ = model.step(more, state.select(rows))
-    assert_equal(found, at_once(model, torch.cat((prompt[rows], more), 1))[:, 4:])
+        logits, _ = model.step(more, state.select(rows))
+    assert_equal(logits, at_once(model, torch.cat((prompt[rows], more), 1))[:, 4:])
 
 
 @pytest.mark.parametrize("config", SHORT, ids=named)

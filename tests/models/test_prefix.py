@@ -149,16 +149,16 @@ def test_a_beam_finds_the_best_continuation_for_each_source_of_a_batch() -> None
 def test_an_alignment_is_the_attention_to_the_source() -> None:
     model = model_of("rotary, grouped")
     source_S, target_T = torch.tensor([3, 4, 5, 0]).numpy(), torch.tensor([7, 8, 0]).numpy()
-    found = alignment(model, source_S, target_T, ["a", "b", "c", "<eos>"], ["x", "y", "<eos>"], merged=False)
-    assert list(found.weights)[:2] == ["layer 1", "layer 2"]
-    assert found.best.shape == (3, 4)
-    assert found.best.sum(1) == pytest.approx([1, 1, 1])
+    aligned = alignment(model, source_S, target_T, ["a", "b", "c", "<eos>"], ["x", "y", "<eos>"], merged=False)
+    assert list(aligned.weights)[:2] == ["layer 1", "layer 2"]
+    assert aligned.best.shape == (3, 4)
+    assert aligned.best.sum(1) == pytest.approx([1, 1, 1])
     # The same from the definition: the first layer's queries and keys.
     attention, stack = model.stack.blocks[0].attention, model.stack
     x_1Nd = stack.blocks[0].attention_norm(model.embedding(torch.tensor([[3, 4, 5, 0, 0, 7, 8]])))  # type: ignore[operator, union-attr]
     q_1HND, k_1GND, _ = attention.split(attention.qkv(x_1Nd), stack.scheme.turn(0, 7))  # type: ignore[operator, union-attr]
     p_HTS = (q_1HND @ k_1GND.mT / 2)[0, :, 4:, :4].softmax(-1)  # a head has 4 numbers
-    assert found.weights["layer 1"] == pytest.approx(p_HTS.mean(0).detach().numpy())
+    assert aligned.weights["layer 1"] == pytest.approx(p_HTS.mean(0).detach().numpy())
 
 
 def test_it_has_one_stack_and_one_embedding() -> None:

@@ -59,11 +59,11 @@ def _layers(model: nn.Module) -> Iterator[tuple[str, QuantisedLinear]]:
 def logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
     """A prompt of four tokens, then one by one."""
     state: Any = model.start(len(token_BT))
-    found = []
+    pieces = []
     for piece_BT in (token_BT[:, :4], *token_BT[:, 4:].split(1, dim=1)):
         logits_BTV, state = model.step(piece_BT, state)
-        found.append(logits_BTV)
-    return torch.cat(found, dim=1)
+        pieces.append(logits_BTV)
+    return torch.cat(pieces, dim=1)
 
 
 def tokens() -> Tensor:

@@ -96,7 +96,7 @@ def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word(name: str) -
     beside = 0 if model.spelling.features is not None else len(by_hand(model.spelling, "a"))
     plain = torch.nn.LSTM(5 + beside, 4, bidirectional=True, batch_first=True).double()
     plain.load_state_dict(encoder.recurrent.layers[0].state_dict())
-    for sentence, found in zip(SENTENCES, logits(model, SENTENCES), strict=True):
+    for sentence, logits_WC in zip(SENTENCES, logits(model, SENTENCES), strict=True):
         x_Te, firsts = [], []
         for word in sentence:
             firsts.append(len(x_Te))
@@ -106,7 +106,7 @@ def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word(name: str) -
             else:
                 x_Te += [pieces[0] + spelled, *pieces[1:]]
         x_Td = plain(torch.stack(x_Te)[None])[0][0]
-        assert torch.allclose(found, x_Td[firsts] @ model.output.weight.T + model.output.bias, rtol=1e-10)
+        assert torch.allclose(logits_WC, x_Td[firsts] @ model.output.weight.T + model.output.bias, rtol=1e-10)
     assert max(len(TOKENIZER.encode(word)) for sentence in SENTENCES for word in sentence) > 1
 
 
@@ -116,8 +116,8 @@ def test_a_spelling_is_the_same_however_long_the_others_are(name: str) -> None:
     assert model is not None
     words = ["a", "cats", "unseen", "é"]
     symbols = [torch.from_numpy(spelling(word).astype(np.int64)) for word in words]
-    found = model(torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True))
-    for word, row in zip(words, found, strict=True):
+    rows = model(torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True))
+    for word, row in zip(words, rows, strict=True):
         assert torch.allclose(row, by_hand(model, word), rtol=1e-12)
 
 
