@@ -79,16 +79,16 @@ def test_the_distances_of_two_small_vectors() -> None:
 
 def test_the_known_answers_from_the_shell(firth: Firth) -> None:
     texts = ("I feel good", "I feel sad", "I have cats")
-    found = json.loads(firth("vectors", "counts", *texts, "--p", "3", "--json").out)
-    assert found["vocabulary"] == ["I", "feel", "good", "sad", "have", "cats"]
-    assert found["counts"] == [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [1, 0, 0, 0, 1, 1]]
-    assert np.allclose(found["cosines"], [[1, 2 / 3, 1 / 3], [2 / 3, 1, 1 / 3], [1 / 3, 1 / 3, 1]])
-    assert found["dots"] == [[3, 2, 1], [2, 3, 1], [1, 1, 3]]
-    assert np.allclose(found["distances"]["euclidean"][0], [0, math.sqrt(2), 2])
-    assert found["distances"]["manhattan"][0] == [0, 2, 4]
-    assert found["distances"]["maximum"][0] == [0, 1, 1]
-    assert np.allclose(found["distances"]["p=3"][0], [0, 2 ** (1 / 3), 4 ** (1 / 3)])
-    assert np.allclose(found["norms"]["euclidean"], math.sqrt(3))
+    printed = json.loads(firth("vectors", "counts", *texts, "--p", "3", "--json").out)
+    assert printed["vocabulary"] == ["I", "feel", "good", "sad", "have", "cats"]
+    assert printed["counts"] == [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [1, 0, 0, 0, 1, 1]]
+    assert np.allclose(printed["cosines"], [[1, 2 / 3, 1 / 3], [2 / 3, 1, 1 / 3], [1 / 3, 1 / 3, 1]])
+    assert printed["dots"] == [[3, 2, 1], [2, 3, 1], [1, 1, 3]]
+    assert np.allclose(printed["distances"]["euclidean"][0], [0, math.sqrt(2), 2])
+    assert printed["distances"]["manhattan"][0] == [0, 2, 4]
+    assert printed["distances"]["maximum"][0] == [0, 1, 1]
+    assert np.allclose(printed["distances"]["p=3"][0], [0, 2 ** (1 / 3), 4 ** (1 / 3)])
+    assert np.allclose(printed["norms"]["euclidean"], math.sqrt(3))
     shown = firth("vectors", "counts", *texts).out
     assert "0.6667     2     1.4142     2.0000     1.0000  I feel good | I feel sad" in shown
     motel = json.loads(firth("vectors", "counts", "motel", "hotel", "--json").out)

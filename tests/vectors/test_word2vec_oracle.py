@@ -15,9 +15,9 @@ PAIRS = """(there,is)(there,a)(is,there)(is,a)(is,cat)(a,there)(a,is)(a,cat)(a,o
 
 
 def test_the_22_pairs_of_a_cat_on_the_mat():
-    found = word2vec.pairs(SENTENCE, window=2)
-    assert len(found) == 22
-    assert "".join(f"({word},{context})" for word, context in found) == PAIRS.replace("\n", "")
+    pairs = word2vec.pairs(SENTENCE, window=2)
+    assert len(pairs) == 22
+    assert "".join(f"({word},{context})" for word, context in pairs) == PAIRS.replace("\n", "")
 
 
 def test_the_company_of_a_wampimuk():
