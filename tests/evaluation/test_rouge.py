@@ -42,6 +42,6 @@ def test_it_is_what_the_package_counts() -> None:
     counted = scorer.RougeScorer(names, use_stemmer=False)
     for said, right in zip(SAID, RIGHT, strict=True):
         expected = counted.score(right, said)
-        found = rouge([said], [right])
+        scores = rouge([said], [right])
         for name in names:
-            assert getattr(found, name) == pytest.approx(100 * expected[name].fmeasure), (name, said, right)
+            assert getattr(scores, name) == pytest.approx(100 * expected[name].fmeasure), (name, said, right)
