@@ -105,13 +105,13 @@ ENDS = {"chatml": "<|im_end|>", "inst": "</s>", "headers": "<|eot|>", "zephyr": 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_answers_and_their_ends_are_learned_and_nothing_else(name: str) -> None:
-    own, found = formatted(name), formatted(name).render(messages_of("two rounds"))
-    starts = np.flatnonzero(np.diff(np.r_[0, found.learned.astype(int)]) == 1)
-    ends = np.flatnonzero(np.diff(np.r_[found.learned.astype(int), 0]) == -1)
-    texts = [own.tokenizer.decode(found.ids[a:b]).strip() for a, b in zip(starts, ends, strict=True)]
+    own, rendered = formatted(name), formatted(name).render(messages_of("two rounds"))
+    starts = np.flatnonzero(np.diff(np.r_[0, rendered.learned.astype(int)]) == 1)
+    ends = np.flatnonzero(np.diff(np.r_[rendered.learned.astype(int), 0]) == -1)
+    texts = [own.tokenizer.decode(rendered.ids[a:b]).strip() for a, b in zip(starts, ends, strict=True)]
     assert texts == ["three", "four"]
-    assert [own.tokenizer.token(int(found.ids[b])) for b in ends] == [ENDS[name]] * 2
-    assert own.end == own.tokenizer.encode("x").dtype.type(found.ids[ends[0]])
+    assert [own.tokenizer.token(int(rendered.ids[b])) for b in ends] == [ENDS[name]] * 2
+    assert own.end == own.tokenizer.encode("x").dtype.type(rendered.ids[ends[0]])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

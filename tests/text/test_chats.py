@@ -67,9 +67,9 @@ def template(question: str, phrasings: list[str]) -> str | None:
     ("names", "least"), [(("DUTCH",), 12), (("POSITIVE", "NEGATIVE", "SENTIMENT"), 12), (("DATES",), 12), (("TAGS",), 12)]
 )
 def test_each_task_has_a_dozen_phrasings_and_others_that_are_held_out(names: tuple[str, ...], least: int) -> None:
-    found = [ALL[name] for name in names]
-    assert sum(len(one.known) for one in found) >= least
-    assert all(len(one.held_out) >= 2 for one in found)
+    phrasings = [ALL[name] for name in names]
+    assert sum(len(one.known) for one in phrasings) >= least
+    assert all(len(one.held_out) >= 2 for one in phrasings)
 
 
 def test_no_phrasing_is_both_known_and_held_out() -> None:
@@ -92,8 +92,8 @@ def test_training_and_validation_have_known_phrasings_only_and_a_test_has_both(m
 
 @pytest.mark.parametrize("part", half(["train", "valid", "test"], 1))
 def test_every_part_has_every_skill(part: str, mirror: Path) -> None:
-    found = chats(None, 100, part, silent)  # type: ignore[arg-type]
-    assert {skill.name for one in found for skill in one.skills if skill} >= set(CHAT_SKILLS)
+    conversations = chats(None, 100, part, silent)  # type: ignore[arg-type]
+    assert {skill.name for one in conversations for skill in one.skills if skill} >= set(CHAT_SKILLS)
 
 
 def test_the_same_conversations_come_again(mirror: Path) -> None:
@@ -103,8 +103,8 @@ def test_the_same_conversations_come_again(mirror: Path) -> None:
 def test_no_sentence_to_translate_is_in_two_parts(mirror: Path) -> None:
     numbers = []
     for part in ("train", "valid", "test"):
-        found = questions(chats(("dutch",), 300, part, silent))  # type: ignore[arg-type]
-        numbers.append({number for question in found for number in re.findall(r"number \d+", question)})
+        asked = questions(chats(("dutch",), 300, part, silent))  # type: ignore[arg-type]
+        numbers.append({number for question in asked for number in re.findall(r"number \d+", question)})
     assert numbers[0].isdisjoint(numbers[1])
     assert numbers[0].isdisjoint(numbers[2])
     assert numbers[1].isdisjoint(numbers[2])

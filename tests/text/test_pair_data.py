@@ -64,14 +64,14 @@ def prepared(path: Path, other: Path | None = None, **settings: Any) -> PairData
 def spelled(pairs: Pairs | None, data: PairData) -> list[tuple[str, str]]:
     """Both sides, decoded; each ends with <eos>, which reads as a newline."""
     assert pairs is not None
-    found = []
+    texts = []
     for n in range(len(pairs)):
         batch = pairs.batch(np.array([n]))
         source, target = data.source_tokenizer.decode(batch.source_BS[0]), data.tokenizer.decode(batch.target_BT[0])
         assert source.endswith("\n")
         assert target.endswith("\n")
-        found.append((source[:-1], target[:-1]))
-    return found
+        texts.append((source[:-1], target[:-1]))
+    return texts
 
 
 def test_two_files_are_read_line_by_line(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_all_compositions_are_equally_probable() -> None:
     for row in made.source_BS.tolist():
         ends = [place for place, token in enumerate(row) if token >= VOCAB]
         stretches.append(tuple((np.diff(ends, prepend=-1) - 1).tolist()))
-    for found in (spans, stretches):
-        counts = Counter(found)
+    for compositions in (spans, stretches):
+        counts = Counter(compositions)
         assert len(counts) == 10
         assert all(sum(parts) == 6 and min(parts) >= 1 for parts in counts)
         assert stats.chisquare(list(counts.values())).pvalue > UNLIKELY
@@ -94,11 +94,11 @@ def test_all_compositions_are_equally_probable() -> None:
 def test_spans_have_the_mean_length_and_are_anywhere() -> None:
     corruption, windows = Corruption(VOCAB, 512), 400
     made = corruption(np.zeros((windows, 512), np.int64), np.arange(windows, dtype=np.uint64))
-    found = np.array([lengths(row) for row in made.target_BT.tolist()])
-    assert found.shape == (windows, 26)
-    assert found.mean() == 77 / 26
-    assert found.min() == 1
-    assert stats.ttest_ind(found[:, 0], found[:, -1]).pvalue > UNLIKELY, "the last is not what the others left"
+    length_NS = np.array([lengths(row) for row in made.target_BT.tolist()])
+    assert length_NS.shape == (windows, 26)
+    assert length_NS.mean() == 77 / 26
+    assert length_NS.min() == 1
+    assert stats.ttest_ind(length_NS[:, 0], length_NS[:, -1]).pvalue > UNLIKELY, "the last is not what the others left"
 
 
 @settings(max_examples=30, deadline=None)

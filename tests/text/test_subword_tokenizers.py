@@ -50,15 +50,15 @@ def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 
 def longest_matches(word: str, vocabulary: set[str]) -> list[str]:
     """WordPiece as BERT's authors describe it, slowly."""
-    found: list[str] = []
+    pieces: list[str] = []
     while word:
-        prefix = "##" if found else ""
+        prefix = "##" if pieces else ""
         ends = [end for end in range(len(word), 0, -1) if prefix + word[:end] in vocabulary]
         if not ends:
             return ["<unk>"]
-        found.append(prefix + word[: ends[0]])
+        pieces.append(prefix + word[: ends[0]])
         word = word[ends[0] :]
-    return found
+    return pieces
 
 
 @given(any_text)

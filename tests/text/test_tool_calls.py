@@ -181,9 +181,9 @@ def test_calls_are_read_wherever_the_pieces_end(number: int, cuts: list[int]) ->
     label, written, text, calls = WRITTEN[number]
     reader = CallReader(next(one for one in FORMATS if one.label == label), SCHEMAS)
     places = [0, *sorted(cut for cut in cuts if cut < len(written)), len(written)]
-    found = [reader.push(written[a:b]) for a, b in itertools.pairwise(places)] + [reader.finish()]
-    assert "".join(part for part, _ in found) == text
-    assert [call for _, part in found for call in part] == calls
+    parts = [reader.push(written[a:b]) for a, b in itertools.pairwise(places)] + [reader.finish()]
+    assert "".join(part for part, _ in parts) == text
+    assert [call for _, part in parts for call in part] == calls
 
 
 def test_text_before_a_call_does_not_wait_for_it() -> None:
