@@ -125,9 +125,9 @@ def test_spans_are_learned_and_measured(name: str, tmp_path: Path) -> None:
     objective, model = MODELS[name]
     recipe = compose(pretraining(objective, model, steps=100, batch=8, rate=0.02))
     run = load(train_recipe(recipe, tmp_path / "run").path, "cpu")
-    found: dict[str, Any] = run.evaluate(split="valid")
-    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
-    assert found["perplexity"] < 8, "of some twenty words and sentinels"
+    scores: dict[str, Any] = run.evaluate(split="valid")
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
+    assert scores["perplexity"] < 8, "of some twenty words and sentinels"
     text = prepare(run.recipe.data, run.tokenizer).valid
     assert text is not None
     network, corruption = run.network, Corruption(run.tokenizer.vocab, 16)
@@ -136,8 +136,8 @@ def test_spans_are_learned_and_measured(name: str, tmp_path: Path) -> None:
         given = (torch.from_numpy(array) for array in (part.source_BS, part.source_length_B, part.input_BT))
         log_p_TV = torch.log_softmax(network(*given).detach()[0].double(), -1)
         nats += (-log_p_TV.gather(1, torch.from_numpy(part.target_BT[0])[:, None])).flatten().tolist()
-    assert found["tokens"] == len(nats)
-    assert found["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
+    assert scores["tokens"] == len(nats)
+    assert scores["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
 
 
 def test_whole_words_from_a_recipe(tmp_path: Path) -> None:
