@@ -108,8 +108,8 @@ def test_norms_stand_where_they_act(placement: str, expected: list[str]) -> None
     """The last one of all but "post" is that after the last block."""
     both = iter(("softmax attention", "feed-forward network"))
     in_order = [one.format(next(both)) if one == "{}" else one for one in expected]
-    found = order(drawn(**TRANSFORMER, norm={"placement": placement}))
-    assert found == ["embedding", *in_order, "output layer and softmax"]
+    stages = order(drawn(**TRANSFORMER, norm={"placement": placement}))
+    assert stages == ["embedding", *in_order, "output layer and softmax"]
 
 
 def test_positions_stand_where_they_act() -> None:

@@ -27,9 +27,9 @@ def test_rows_sum_to_one_whatever_the_rows_of_attention_do() -> None:
     A = generator.random((50, 7, 7))
     A /= A.sum(-1, keepdims=True) * 1.001
     A[:, 0] = 0.0
-    found = rollout(A)
-    np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-12)
-    assert found[-1, 0].tolist() == [1.0] + [0.0] * 6
+    products = rollout(A)
+    np.testing.assert_allclose(products.sum(-1), 1.0, rtol=1e-12)
+    assert products[-1, 0].tolist() == [1.0] + [0.0] * 6
 
 
 @pytest.mark.parametrize(
