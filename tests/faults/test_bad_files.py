@@ -43,19 +43,19 @@ KNOWN = {
 
 
 def test_a_few_damaged_files() -> None:
-    found = tried(1, 0, *QUICK)
-    assert [one["reader"] for one in found] == list(QUICK)
-    assert_none_failed(found)
+    readers = tried(1, 0, *QUICK)
+    assert [one["reader"] for one in readers] == list(QUICK)
+    assert_none_failed(readers)
 
 
 @pytest.mark.long
 def test_damaged_files_of_every_kind(tally: Callable[[str, Mapping[str, int]], None]) -> None:
-    found = tried(INPUTS, FIRST)
+    readers = tried(INPUTS, FIRST)
     outcomes = Counter[str]()
-    for one in found:
+    for one in readers:
         outcomes.update(one["outcomes"])
-    tally(f"damaged files of {len(found)} readers", outcomes)
-    assert_none_failed(found)
+    tally(f"damaged files of {len(readers)} readers", outcomes)
+    assert_none_failed(readers)
 
 
 @pytest.mark.long
