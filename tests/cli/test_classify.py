@@ -60,12 +60,12 @@ def test_a_file_has_a_text_per_line_or_per_record(firth: Firth, run: Path, tmp_p
 
 
 def test_json_has_the_text_and_every_probability(firth: Firth, run: Path) -> None:
-    found = json.loads(firth("classify", run, "--json", stdin=b"lovely\r\n\n").out)
-    assert [one["text"] for one in found] == ["lovely", ""]
-    assert [one["label"] for one in found] == ["good", None]
-    assert found[0].keys() == {"text", "label", "probability", "probabilities"}
-    assert found[0]["probabilities"].keys() == {"bad", "good"}
-    assert found[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
+    classified = json.loads(firth("classify", run, "--json", stdin=b"lovely\r\n\n").out)
+    assert [one["text"] for one in classified] == ["lovely", ""]
+    assert [one["label"] for one in classified] == ["good", None]
+    assert classified[0].keys() == {"text", "label", "probability", "probabilities"}
+    assert classified[0]["probabilities"].keys() == {"bad", "good"}
+    assert classified[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
 
 
 def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
@@ -115,14 +115,14 @@ def test_squared_error_is_trained_selected_and_reported(firth: Firth, tmp_path: 
     recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"), select="loss")), encoding="utf-8")  # type: ignore[arg-type]
     trained = firth("train", recipe, "--out", tmp_path / "run", "--objective.loss=squared-error")
     assert trained.code == 0, trained.err
-    found = load(tmp_path / "run").evaluate(split="valid")
+    scores = load(tmp_path / "run").evaluate(split="valid")
     chances = [
         load(tmp_path / "run").classify([text])[0].probabilities[label]
         for text, label in (("lovely", "good"), ("awful", "bad"), ("a dull film", "bad"))
     ]
     assert all(chance > 0.5 for chance in chances)
-    assert 0 < found["loss"] < 0.1
-    assert f"{found['loss']:.4f} squared error per text" in firth("evaluate", tmp_path / "run").out
+    assert 0 < scores["loss"] < 0.1
+    assert f"{scores['loss']:.4f} squared error per text" in firth("evaluate", tmp_path / "run").out
     assert firth("describe", tmp_path / "run").code == 0
     refused = firth("train", recipe, "--out", tmp_path / "no", "--objective.loss=hinge")
     assert (refused.code, "cross-entropy" in refused.err) == (2, True)
@@ -142,9 +142,9 @@ def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: P
 
 
 def test_all_probabilities_by_falling_value(firth: Firth, run: Path) -> None:
-    found = load(run).classify(["awful"])[0].probabilities
+    probability = load(run).classify(["awful"])[0].probabilities
     answer = firth("classify", run, "--all", stdin=b"awful\n\n")
-    assert answer.out == f"bad\t{found['bad']:.4f}\tgood\t{found['good']:.4f}\n\n"
+    assert answer.out == f"bad\t{probability['bad']:.4f}\tgood\t{probability['good']:.4f}\n\n"
 
 
 def test_where_nothing_is_held_out_the_training_text_is_measured(firth: Firth, tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> Non
     np.testing.assert_allclose(every["entropy"], seen.entropy(), atol=1e-6)
     np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--head=2")["weights"], seen.weights(0, 1)[0], atol=1e-6)
     np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--what=lines")["weights"], seen.weights(0).mean(0), atol=1e-6)
-    found = told(firth, bpe_run, TEXT, "--what=rollout", "--words")
-    assert found["queries"] == ["the", "list", "is", "empty", "."]
-    np.testing.assert_allclose(found["rollout"], seen.merged().rollout()[-1], atol=1e-6)
+    rollout = told(firth, bpe_run, TEXT, "--what=rollout", "--words")
+    assert rollout["queries"] == ["the", "list", "is", "empty", "."]
+    np.testing.assert_allclose(rollout["rollout"], seen.merged().rollout()[-1], atol=1e-6)
     crossed = told(firth, translator, "1 2", "--target", "one two", "--what=entropy")
     assert (crossed["part"], crossed["queries"]) == ("cross", ["one", "two", "<eos>"])
     assert told(firth, translator, "1 2", "--target", "one two", "--part=encoder")["queries"] == ["1", "2", "<eos>"]
@@ -54,10 +54,10 @@ def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> Non
 
 def test_predictions_states_and_flow_as_json(firth: Firth, char_run: Path) -> None:
     model = load(char_run)
-    found, expected = told(firth, char_run, TEXT, "--what=predictions", "--top=2"), model.predictions(TEXT, top=2)
-    assert [one["token"] for one in found["tokens"]] == list(TEXT)
-    assert [one["rank"] for one in found["tokens"]] == expected.rank.tolist()
-    assert [token for token, _ in found["next"]] == [token for token, _ in expected.next]
+    predictions, expected = told(firth, char_run, TEXT, "--what=predictions", "--top=2"), model.predictions(TEXT, top=2)
+    assert [one["token"] for one in predictions["tokens"]] == list(TEXT)
+    assert [one["rank"] for one in predictions["tokens"]] == expected.rank.tolist()
+    assert [token for token, _ in predictions["next"]] == [token for token, _ in expected.next]
     states, level = told(firth, char_run, TEXT), model.states(TEXT).levels[-1]
     assert (states["what"], states["level"], states["most"]) == ("states", "layer 1", level.most(32))
     np.testing.assert_allclose(states["values"], level.h, atol=1e-6)

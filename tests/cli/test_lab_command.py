@@ -30,9 +30,9 @@ def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], 
     process = firth_process("lab", *map(str, arguments), "--no-open", before=before)
     assert process.stdout is not None
     try:
-        found = ADDRESS.fullmatch(process.stdout.readline())
-        assert found, process.communicate()
-        yield process, found[1], found[2]
+        ready = ADDRESS.fullmatch(process.stdout.readline())
+        assert ready, process.communicate()
+        yield process, ready[1], ready[2]
     finally:
         if process.poll() is None:
             process.kill()
@@ -42,8 +42,8 @@ def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], 
 def told(address: str, token: str) -> dict[str, Any]:
     request = urllib.request.Request(f"{address}api/lab", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        contents: dict[str, Any] = json.load(answer)
+    return contents
 
 
 @pytest.mark.long

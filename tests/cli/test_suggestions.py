@@ -35,13 +35,13 @@ def test_every_suggested_command_is_there() -> None:
     program = typer.main.get_command(app)
     for commands in _SYNONYMS.values():
         for command in commands:
-            found, (first, *rest) = program, command.split()
+            verb, (first, *rest) = program, command.split()
             if first.startswith("--"):
                 continue
-            found = found.commands[first]  # type: ignore[attr-defined]
+            verb = verb.commands[first]  # type: ignore[attr-defined]
             if rest and rest[0].islower():
-                found = found.commands[rest[0]]
-            known = {name for parameter in found.params for name in parameter.opts}
+                verb = verb.commands[rest[0]]
+            known = {name for parameter in verb.params for name in parameter.opts}
             assert {word for word in rest if word.startswith("--")} <= known, command
 
 

@@ -41,9 +41,9 @@ def test_a_file_has_a_sentence_per_line(firth: Firth, run: Path, tmp_path: Path)
 
 
 def test_json_has_words_tags_and_probabilities(firth: Firth, run: Path) -> None:
-    found = json.loads(firth("tag", run, "--json", stdin=b"the bag\n\n").out)
+    tagged = json.loads(firth("tag", run, "--json", stdin=b"the bag\n\n").out)
     expected = load(run).tag(["the bag"])[0]
-    assert found == [
+    assert tagged == [
         {"words": ["the", "bag"], "tags": ["DET", "NOUN"], "probabilities": list(expected.probabilities)},
         {"words": [], "tags": [], "probabilities": []},
     ]
