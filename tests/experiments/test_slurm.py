@@ -34,15 +34,15 @@ def alone(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def jobs(out: Path) -> list[int]:
     """The processes of the jobs that are running."""
-    found = []
+    processes = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
         if b"submitit.core._submit" in words and str(out / "slurm").encode() in words:
-            found.append(int(place.parent.name))
-    return found
+            processes.append(int(place.parent.name))
+    return processes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
