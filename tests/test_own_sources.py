@@ -46,10 +46,10 @@ def table(settings: Table, **training: Any) -> Table:
         "tokenizer": {"kind": "char"},
         "training": {"steps": 6, "batch": 4, "context": 16, "device": "cpu", **training},
     }
-    found = merged(usual, settings)
-    if "batch_tokens" in found["training"]:
-        del found["training"]["batch"]
-    return found
+    whole = merged(usual, settings)
+    if "batch_tokens" in whole["training"]:
+        del whole["training"]["batch"]
+    return whole
 
 
 def assert_trained_resumed_and_remembered(settings: Table, file: str, tmp_path: Path) -> Path:
@@ -207,8 +207,8 @@ def test_a_metric_of_labels_is_measured_selects_and_is_remembered(tmp_path: Path
 
 def test_a_metric_of_texts_measures_translations(tmp_path: Path, use: Any) -> None:
     use(FILES / "metric.py")
-    found = measures(["a b a b", "c d"], ["a b", "c d"], [2, 2], lower=False, language=None)
-    assert flat(found)["distinct_2"] == pytest.approx(3 / 4)  # a b, b a, a b, c d
+    scores = measures(["a b a b", "c d"], ["a b", "c d"], [2, 2], lower=False, language=None)
+    assert flat(scores)["distinct_2"] == pytest.approx(3 / 4)  # a b, b a, a b, c d
     settings, example = RECORDS["sentence pairs"]
     data = tmp_path / "pairs.jsonl"
     draw = Random(0)

@@ -122,8 +122,8 @@ def test_every_setting_of_every_kind_is_on_the_page_once(maker: ModuleType, tabl
 def inner(configs: list[type]) -> Counter[str]:
     """The settings of a table inside [model]. The `kind` that chooses a class is listed once."""
     classes = {base for config in configs for base in inspect.getmro(config) if dataclasses.is_dataclass(base)}
-    found = Counter(name for config in classes for name in inspect.get_annotations(config) if name != "short")
-    return Counter({name: 1 if name == "kind" else count for name, count in found.items()})
+    declared = Counter(name for config in classes for name in inspect.get_annotations(config) if name != "short")
+    return Counter({name: 1 if name == "kind" else count for name, count in declared.items()})
 
 
 def test_every_setting_of_the_shipped_recipes_is_on_the_page() -> None:
