@@ -13,13 +13,13 @@ import torch
 from captioned import caption_table
 from in_context_tables import swap_table
 from shell import Firth
-from tiny_runs import assert_identical, outcome, stopping_at
+from tiny_runs import assert_stopping_changes_nothing
 
 import firth
 from firth import ideas
 from firth.api import compose, train_recipe
 from firth.config import Table, merged
-from firth.errors import ConfigError, DataError, Interrupted
+from firth.errors import ConfigError, DataError
 from firth.evaluation.metrics import flat
 from firth.evaluation.translation import measures
 from firth.ideas import Origin
@@ -54,12 +54,8 @@ def table(settings: Table, **training: Any) -> Table:
 
 def assert_trained_resumed_and_remembered(settings: Table, file: str, tmp_path: Path) -> Path:
     """The folder of the run."""
-    whole, parts, recipe = tmp_path / "whole", tmp_path / "parts", compose(table(settings))
-    train_recipe(recipe, whole)
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, parts, watcher=stopping_at(4))
-    train_recipe(recipe, parts, resume=True)
-    assert_identical(outcome(parts), outcome(whole))
+    whole = tmp_path / "whole"
+    assert_stopping_changes_nothing(compose(table(settings)), tmp_path, at=4)
     assert (whole / "recipe.toml").read_text(encoding="utf-8").count(f'"{file} sha256:') == 1
     assert firth.load(whole, "cpu").recipe.ideas is not None
     return whole

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +63,8 @@ SHOWN: dict[str, tuple[dict[str, Any], str, str, str, list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def _used() -> Iterator[None]:
-    ideas.use(FILE)
-    yield
-    for place, origin in list(ideas._used.items()):
-        for collection in ideas._COLLECTIONS:
-            collection.leave(origin)
-        del ideas._used[place]
-    os.environ.pop(ideas.VARIABLE, None)
-    for forget in ideas.changed:
-        forget()
+def _used(use_in_module: Any) -> None:
+    use_in_module(FILE)
 
 
 @pytest.fixture(scope="module", params=SHOWN)

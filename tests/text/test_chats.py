@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import calendar
-import dataclasses
 import functools
-import hashlib
 import re
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from firth.progress import silent
 from firth.text.config import CHAT_SKILLS, PairsConfig, TokenizerConfig
 from firth.text.conversation import Conversation
 from firth.text.data.pairs import prepare_pairs
-from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import chat_phrasings
 from firth.text.datasets.chat_phrasings import Phrasings
 from firth.text.datasets.chats import chats
@@ -38,19 +35,6 @@ once = functools.cache(negations)
 def _opinions_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All 40,000 of them would be made again for each call."""
     monkeypatch.setattr("firth.text.datasets.chats.negations", once)
-
-
-@pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, contents in SMALL.items():
-        (tmp_path / name).mkdir()
-        files = []
-        for file, text in contents.items():
-            (tmp_path / name / file).write_text(text)
-            files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
-    return tmp_path
 
 
 def questions(conversations: list[Conversation]) -> list[str]:
