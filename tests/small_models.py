@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
+from torch import nn
 
 from firth.layers.recurrent import CELLS
 from firth.models import LanguageModel, ModelConfig, RecurrentConfig, TransformerConfig, language_model
 
+M = TypeVar("M", bound=nn.Module)
 CONFIGS: dict[str, ModelConfig] = {
     "linear": TransformerConfig(kind="transformer", width=16, depth=2, heads=2, context=12, attention="linear", position="none"),
     "gated linear": TransformerConfig(
@@ -50,10 +54,14 @@ CONFIGS: dict[str, ModelConfig] = {
 }
 
 
-def random_model(name: str, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> LanguageModel:
-    model = language_model(CONFIGS[name], vocab)
-    generator = torch.Generator().manual_seed(seed)
+def randomise(module: M, mean: float = 0.0, std: float = 0.5, seed: int | torch.Generator = 0) -> M:
+    """Every parameter drawn anew, gains and biases too, whose first values would hide a mistake. `seed` may be a generator."""
+    generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+        for parameter in module.parameters():
+            parameter.normal_(mean, std, generator=generator)
+    return module
+
+
+def random_model(name: str, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> LanguageModel:
+    return randomise(language_model(CONFIGS[name], vocab), seed=seed).to(dtype).eval()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from runs import trained_once
+from small_models import randomise
 
 from firth.api import compose, train_recipe
 from firth.config import Table
@@ -90,8 +91,4 @@ def random_translator(
 ) -> ConditionalDecoder:
     """Weights large enough that its probabilities are far from equal."""
     model = seq2seq(CONFIGS[name], source_vocab, vocab)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model, seed=seed).to(dtype).eval()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from shares import half, third
+from small_models import CONFIGS, random_model
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -20,7 +21,6 @@ from firth.decoding.generate import generate
 from firth.decoding.prefill import prefill
 from firth.layers.state import AttentionState, KeyValue
 from firth.models import LanguageModel, TransformerConfig, language_model
-from tests.small_models import CONFIGS, random_model
 
 VOCAB, B = 11, 3
 

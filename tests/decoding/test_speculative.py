@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 from shares import half, third
+from small_models import CONFIGS, random_model
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
@@ -20,7 +21,6 @@ from firth.decoding.sampling.choice import penalised, probabilities
 from firth.decoding.search import speculative
 from firth.decoding.search.speculative import Acceptance, accepted, speculate
 from firth.models import LanguageModel
-from tests.small_models import CONFIGS, random_model
 
 VOCAB, CONTEXT = 11, 12
 DRAFTS = ["lstm", "transformer, rotary", "transformer, shaw, window", "linear"]

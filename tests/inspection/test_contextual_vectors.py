@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import random_model
+from small_models import random_model, randomise
 from tolerance import assert_equal
 from torch import Tensor, nn
 from translations import random_translator
@@ -36,11 +36,7 @@ LENGTHS = torch.tensor([5, 3, 1])
 
 
 def drawn(model: Any, seed: int = 0) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model, seed=seed).double().eval()
 
 
 def transformer(**options: Any) -> TransformerEncoderConfig:

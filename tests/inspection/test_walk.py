@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from shares import half
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, random_model, randomise
 from torch import nn
 
 from firth.errors import ConfigError
@@ -58,11 +58,7 @@ PAIRS = {
 
 
 def randomised(network: nn.Module) -> Any:
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return network.double().eval()
+    return randomise(network).double().eval()
 
 
 def model(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-import torch
+from small_models import randomise
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from firth.config import sub_tables
@@ -173,11 +173,7 @@ def olmo2(**options: Any) -> Any:
 
 def randomised(model: Any) -> Any:
     """Every parameter random, the gains and biases too, so that none can be forgotten."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.05, 0.25, generator=generator)
-    return model.eval()
+    return randomise(model, mean=0.05, std=0.25).eval()
 
 
 def saved(folder: Path, model: Any, tokenizer: tokenizers.Tokenizer | None = None, **options: Any) -> Path:

@@ -15,6 +15,7 @@ from attention_cases import POSITIONS, SCORES, SHAPES, SHARINGS, Case, rules, sa
 from hypothesis import given
 from hypothesis import strategies as st
 from shares import half
+from small_models import randomise
 from tolerance import assert_equal
 from torch import Tensor, nn
 
@@ -209,9 +210,8 @@ def test_self_attention_equals_torchs_multi_head_attention(causal: bool, bias: b
         nn.MultiheadAttention(12, 4, bias=bias, batch_first=True).double(),
     )
     generator = torch.Generator().manual_seed(0)
+    randomise(layer, seed=generator)
     with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
         names = [("qkv.weight", "in_proj_weight"), ("out.weight", "out_proj.weight")]
         names += [("qkv.bias", "in_proj_bias"), ("out.bias", "out_proj.bias")] if bias else []
         module.load_state_dict({theirs: layer.state_dict()[mine] for mine, theirs in names})
@@ -234,9 +234,7 @@ def test_cross_attention_equals_torchs_multi_head_attention(padded: bool, kernel
     mask is False."""
     module = nn.MultiheadAttention(12, H, kdim=7, vdim=9, bias=False, batch_first=True).double()
     generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
+    randomise(module, seed=generator)
     x, keys, values = (torch.randn(*shape, generator=generator).double() for shape in ((3, 4, 12), (3, 6, 7), (3, 6, 9)))
     length_B = torch.tensor([2, 6, 1])
     padding = torch.arange(6) >= length_B.unsqueeze(-1)
@@ -271,9 +269,8 @@ def test_grouped_queries_equal_full_heads_whose_keys_and_values_are_repeated(kv_
         SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4, kv_heads=kv_heads))).double(),
         SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4))).double(),
     )
+    randomise(grouped, seed=generator)
     with torch.no_grad():
-        for parameter in grouped.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
         q, k, v = grouped.qkv.weight.unflatten(0, (-1, 3)).split((4, kv_heads, kv_heads))
         full.qkv.weight.copy_(torch.cat((q, *(x.repeat_interleave(4 // kv_heads, 0) for x in (k, v)))).flatten(0, 1))
         full.out.weight.copy_(grouped.out.weight)

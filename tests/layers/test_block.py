@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 
@@ -22,10 +23,7 @@ WIDTH, HIDDEN, HEADS = 12, 20, 4
 
 
 def draw(module: nn.Module, seed: int = 0) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0.3, 0.5, generator=generator)
+    randomise(module, mean=0.3, seed=seed)
 
 
 def some(*shape: int, seed: int = 1) -> Tensor:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -32,11 +33,7 @@ def seeded(seed: int) -> torch.Generator:
 
 def made(kind: Any, depth: int = 1, dtype: torch.dtype = torch.float64, **options: Any) -> Recurrent:
     layer = Recurrent(kind, INPUTS, WIDTH, depth, **options)
-    generator = seeded(1)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.6, generator=generator)
-    return layer.to(dtype)
+    return randomise(layer, std=0.6, seed=1).to(dtype)
 
 
 def cell_of(layer: Recurrent) -> Cell:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -27,11 +28,7 @@ def seeded(seed: int) -> torch.Generator:
 
 def made(kind: str, depth: int = 1, dtype: torch.dtype = torch.float64, **options: Any) -> Recurrent:
     layer = Recurrent(kind, INPUTS, WIDTH, depth, **options)
-    generator = seeded(1)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.9, generator=generator)
-    return layer.to(dtype)
+    return randomise(layer, std=0.9, seed=1).to(dtype)
 
 
 def run(layer: Recurrent, kernel: Any, T: int, lengths: tuple[int, ...] | None) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from shares import half, some, third
 from shell import Firth
+from small_models import randomise
 from tiny_runs import (
     TEXT,
     assert_stopping_changes_nothing,
@@ -105,11 +106,7 @@ def variants(score: str, position: str, square: int) -> Iterator[TransformerConf
 def made(config: TransformerConfig, dtype: torch.dtype = torch.float64) -> TransformerLM:
     """With random weights, none of them special."""
     model = TransformerLM(config, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model).to(dtype).eval()
 
 
 def first(config: TransformerConfig, seed: int = 0, vocab: int = VOCAB) -> TransformerLM:

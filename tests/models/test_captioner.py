@@ -9,6 +9,7 @@ import pytest
 import torch
 from searches import beam
 from shares import half
+from small_models import randomise
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -47,11 +48,7 @@ RECURRENT = [name for name, config in CONFIGS.items() if isinstance(config, Recu
 
 def model_of(name: str) -> ConditionalDecoder:
     model = captioner(CONFIGS[name], SIZE, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 def inputs(rows: int = 3, tokens: int = 5) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -34,10 +35,7 @@ class Case(NamedTuple):
 
 def case(counts: list[int], tags: int, seed: int = 0) -> Case:
     generator = torch.Generator().manual_seed(seed)
-    crf = CRF(tags)
-    with torch.no_grad():
-        for parameter in crf.parameters():
-            parameter.normal_(0.0, 1.5, generator=generator)
+    crf = randomise(CRF(tags), std=1.5, seed=generator)
     shape = (len(counts), max(1, *counts))
     emission_BWC = torch.randn(*shape, tags, generator=generator, dtype=torch.float64)
     tag_BW = torch.randint(tags, shape, generator=generator)

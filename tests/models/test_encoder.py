@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 
 from firth.config import build
 from firth.errors import ConfigError
@@ -95,10 +96,7 @@ ENCODERS: dict[str, EncoderConfig] = {
 
 def reader(name: str) -> Classifier:
     model = classifier(ENCODERS[name], VOCAB, CLASSES)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():  # all of them: first weights have biases of zero
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -183,10 +181,7 @@ DECODERS: dict[str, LanguageConfig] = {
 
 def decoder(name: str) -> Classifier:
     model = classifier(DECODERS[name], VOCAB, CLASSES)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import randomise
 from torch import Tensor
 
 from firth.layers.position import partial_order
@@ -37,11 +38,7 @@ Weights = dict[str, Tensor]
 
 def randomised(theirs: Any) -> Any:
     """Norms and biases, too, which would otherwise be ones and zeros."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
-    return theirs.eval()
+    return randomise(theirs, mean=0.1, std=0.3).eval()
 
 
 def tokens() -> Tensor:

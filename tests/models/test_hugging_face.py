@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -35,11 +36,7 @@ def made(**options: Any) -> TransformerLM:
     config = TransformerConfig(**({"kind": "transformer", "width": 24, "depth": 3, "heads": 4, "context": 16} | options))
     model = language_model(config, VOCAB)
     assert isinstance(model, TransformerLM)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
-    return model.eval()
+    return randomise(model, mean=0.1, std=0.3).eval()
 
 
 def tokens() -> Tensor:
@@ -275,10 +272,7 @@ def test_layers_of_a_post_norm_encoder_are_berts() -> None:
         activation="gelu",
         bias=True,
     )
-    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     theirs, ours = bert(ours, config).double(), ours.double()
     length_B = torch.tensor([T, 6])
     seen_BT = (torch.arange(T) < length_B[:, None]).long()
@@ -313,10 +307,7 @@ def test_a_classifier_on_the_first_token_is_berts() -> None:
         bias=True,
         pool="first",
     )
-    ours, generator = classifier(config, VOCAB + 1, 3), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    ours = randomise(classifier(config, VOCAB + 1, 3), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForSequenceClassification(transformers.BertConfig(**body.config.to_dict() | {"num_labels": 3}))
     theirs.bert, theirs.bert.pooler = body, First()
@@ -344,10 +335,7 @@ def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() ->
         bias=True,
         segments=2,
     )
-    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForMaskedLM(body.config)
     theirs.bert = body
@@ -412,10 +400,7 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
         activation="gelu",
         bias=True,
     )
-    ours, generator = electra(config, VOCAB, 0.5), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    ours = randomise(electra(config, VOCAB, 0.5), mean=0.1, std=0.3)
     weights = ours.state_dict()
     length_B = torch.tensor([T, 6])
     seen_BT = (torch.arange(T) < length_B[:, None]).long()

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half, third
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal, bound
 from torch import Tensor
 
@@ -33,11 +34,7 @@ CHUNKS = {"one at a time": [1] * T, "a prompt, then one at a time": [5, 1, 1, 1,
 
 def made(config: ModelConfig, dtype: torch.dtype = torch.float64) -> LanguageModel:
     model = language_model(config, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.4, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model, std=0.4).to(dtype).eval()
 
 
 def tokens(batch: int = B, time: int = T, seed: int = 1) -> Tensor:

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+from small_models import randomise
 from torch import Tensor
 
 from firth.models import (
@@ -36,10 +37,7 @@ ENCODERS: dict[str, EncoderConfig] = {
 
 def made(name: str) -> MaskedLM:
     model = masked_lm(ENCODERS[name], VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half
+from small_models import randomise
 from tiny_runs import assert_stopping_changes_nothing, tiny
 from tolerance import assert_equal
 from torch import Tensor, nn
@@ -35,10 +36,7 @@ RATES: dict[str, float] = {
 
 def made(**options: Any) -> RecurrentLM:
     model = language_model(RecurrentConfig(**({"kind": "lstm", "width": WIDTH, "depth": 2} | options)), VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
+    randomise(model)
     assert isinstance(model, RecurrentLM)
     return model.double()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 
 from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, size_of
 from firth.models.encoder import RecurrentEncoder
@@ -42,10 +43,7 @@ ENCODERS: dict[str, EncoderConfig] = {
 
 def made(name: str) -> Tagger:
     model = tagger(ENCODERS[name], TOKENIZER.vocab, TAGS)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():  # all of them: first weights have biases of zero
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 def logits(model: Tagger, sentences: list[list[str]], padding: int = 0) -> list[torch.Tensor]:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from reviews import classifier_table, write
 from shares import half
+from small_models import randomise
 from tiny_runs import assert_stopping_changes_nothing, watching
 
 from firth.api import compose, load, train_recipe
@@ -47,10 +48,7 @@ def table(model: Table | None = None, **training: Any) -> Table:
 
 def made() -> Electra:
     model = electra(TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16), VOCAB, 0.5)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double()
+    return randomise(model).double()
 
 
 def batch() -> dict[str, torch.Tensor]:
