@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from firth.layers.recurrent import CELLS
 from firth.models import LanguageModel, ModelConfig, RecurrentConfig, TransformerConfig, language_model
@@ -65,3 +67,16 @@ def randomise(module: M, mean: float = 0.0, std: float = 0.5, seed: int | torch.
 
 def random_model(name: str, vocab: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> LanguageModel:
     return randomise(language_model(CONFIGS[name], vocab), seed=seed).to(dtype).eval()
+
+
+def lengths_read(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tokens per row of each call of the model from now on."""
+    read: list[int] = []
+    hidden: Callable[..., Any] = model.hidden
+
+    def counting(token_BT: Tensor, state: Any = None) -> Any:
+        read.append(token_BT.shape[1])
+        return hidden(token_BT, state)
+
+    monkeypatch.setattr(model, "hidden", counting)
+    return read

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from shares import half, third
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, lengths_read, random_model
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -44,14 +44,7 @@ def test_chunks_give_the_logits_of_one_call_and_the_same_state(name: str, chunk:
 def test_the_text_does_not_depend_on_the_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, config = random_model(name, VOCAB), DecodingConfig(tokens=20, temperature=0.0)
     once = torch.stack(list(generate(model, prompt(10), config)))
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     monkeypatch.setattr(module.prefill, "__defaults__", (3,))
     assert torch.equal(torch.stack(list(generate(model, prompt(10), config))), once)
     assert read[:5] == [3, 3, 3, 1, 1]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 from shares import half, third
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, lengths_read, random_model
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
@@ -86,14 +86,7 @@ def test_of_a_draft_that_is_the_target_everything_is_accepted(name: str, tempera
 
 def test_proposals_are_verified_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model, draft = random_model("transformer, rotary", VOCAB), random_model("transformer, rotary", VOCAB)
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     monkeypatch.setattr(speculative, "FIRST", 3)
     assert len(list(speculate(model, draft, prompt(2), greedy(10)))) == 10
     assert read == [1, 4, 6]  # all but the last token of the prompt; 3 proposals and the token before them; 5 proposals
@@ -103,14 +96,7 @@ def test_proposals_are_verified_in_one_step(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rejected_proposals_are_forgotten_without_reading_the_text_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, draft = random_model(name, VOCAB), random_model("gru", VOCAB, seed=3)
     model.context = None  # it does not slide
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     counts = Acceptance()
     rounds = len(list(speculate(model, draft, prompt(5), greedy(7), counts))) - counts.accepted
     again = sum(read) - 4 - rounds - counts.proposed  # 4: the prompt but for its last token
