@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_clusters import command, facts, own_study, saved_steps, times_begun, wait_for_checkpoints
+from on_clusters import command, facts, saved_steps, times_begun, wait_for_checkpoints
 
 from firth.experiments.clusters.slurm_cluster import SlurmCluster
 
@@ -19,17 +19,6 @@ pytest.importorskip("submitit", reason="the extra `slurm` is not installed")
 pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reason="needs signals")]
 
 ON_SLURM = ("--slurm", "cluster=local,time=60,partition=gpu", "--jobs", 2)
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_study(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(scope="module")
-def alone(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the models give without a cluster."""
-    return facts(command("reproduce", study, tmp_path_factory.mktemp("alone"), "--json"))["arms"]
 
 
 def jobs(out: Path) -> list[int]:

@@ -21,6 +21,14 @@ transformers = pytest.importorskip("transformers", reason="the oracle is Hugging
 
 TEXT = "The list is empty. The café serves naïve users 😀, they're 12 of 日本語 speakers.\n\n  Indented lines, too.\n" * 30
 PROMPT = "The café is"
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 ROWS = 400  # of the embedding: more than tokens, as in many public models
 
 

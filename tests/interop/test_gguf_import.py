@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign_folders import PROMPT, TEXT, byte_level, llama, saved
+from foreign_folders import LLAMA3, PROMPT, TEXT, byte_level, llama, saved
 from gguf_files import TEMPLATE, gguf, written
 
 import firth
@@ -20,14 +20,6 @@ from firth.interop.files.gguf_file import GGUFFile
 from firth.interop.files.gguf_tokenizer import read_tokenizer
 from firth.tasks.next_token import LanguageModelRun
 
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
 MODELS: dict[str, Any] = {
     "grouped": llama,
     "tied, one kv head": lambda: llama(tie_word_embeddings=True, num_key_value_heads=1),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from foreign_folders import (
+    LLAMA3,
     PROMPT,
     TEXT,
     bloom,
@@ -46,14 +47,6 @@ from firth.errors import DataError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.next_token import LanguageModelRun
 
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
 MODELS: dict[str, Any] = {
     "gpt2": gpt2,
     "gpt2, exact gelu, inner width": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-6),

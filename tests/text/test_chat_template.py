@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
-from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR
+from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR, in_transformers
 
 from firth.errors import DataError
 from firth.text.chat_template import ChatTemplate, read_template
@@ -63,12 +62,7 @@ def formatted(name: str) -> TemplateFormat:
 
 @pytest.fixture(scope="module")
 def hugging_face() -> Any:
-    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
-    theirs = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(tokenizer().to_json()), bos_token="<s>", eos_token="</s>"
-    )
-    theirs.add_special_tokens({"additional_special_tokens": list(SPECIAL[2:])})
-    return theirs
+    return in_transformers(tokenizer(), SPECIAL)
 
 
 def dicts(messages: list[Message]) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from corrupted_windows import assert_a_batch_is_a_function_of_its_position
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -255,13 +256,7 @@ def test_infilling_spans_have_poisson_lengths() -> None:
 @given(NOISES, st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**63), st.integers(0, 3000))
 def test_a_batch_is_a_function_of_seed_and_position(noise: Noise, batch: int, context: int, seed: int, position: int) -> None:
     denoising = Denoising(TOKENIZER, context, noise, seed)
-    one, other = (CorruptedWindows(np.arange(250), batch, denoising) for _ in range(2))
-    one.seek(position)
-    one.next()
-    other.seek(position + 1)
-    assert one.position == other.position == position + 1
-    left, right = one.next(), other.next()
-    assert all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ("source_BS", "input_BT", "target_BT"))
+    assert_a_batch_is_a_function_of_its_position(denoising, np.arange(250), batch, position)
 
 
 def test_each_epoch_and_each_seed_corrupts_anew() -> None:

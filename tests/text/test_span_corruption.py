@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from corrupted_windows import assert_a_batch_is_a_function_of_its_position
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -105,13 +106,7 @@ def test_spans_have_the_mean_length_and_are_anywhere() -> None:
 @given(st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**63), st.integers(0, 3000))
 def test_a_batch_is_a_function_of_seed_and_position(batch: int, context: int, seed: int, position: int) -> None:
     corruption = Corruption(VOCAB, context, 0.3, 2.0, seed)
-    one, other = (CorruptedWindows(np.arange(300) % VOCAB, batch, corruption) for _ in range(2))
-    one.seek(position)
-    one.next()
-    other.seek(position + 1)
-    assert one.position == other.position == position + 1
-    left, right = one.next(), other.next()
-    assert all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ("source_BS", "input_BT", "target_BT"))
+    assert_a_batch_is_a_function_of_its_position(corruption, np.arange(300) % VOCAB, batch, position)
 
 
 def test_each_epoch_and_each_seed_cuts_anew() -> None:

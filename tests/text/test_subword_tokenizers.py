@@ -4,20 +4,19 @@ import os
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from shares import half
+from tokenizer_checks import any_text, assert_cut_after_a_newline, assert_cut_before_white_space, slow
 
 from firth.config import build
 from firth.errors import ConfigError, DataError
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data.running_text import prepare
-from firth.text.readers.pieces import Piece, slices
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 CORPUS = (
@@ -25,7 +24,6 @@ CORPUS = (
     "one  two\tthree   four \n naïve café — 𝄞 €5\r\n<eos> isn't <unk> we'll\n## C# is #1\n" * 4
 )
 KINDS = ("wordpiece", "unigram")
-any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 like_the_corpus = st.text(st.sampled_from(sorted(set(CORPUS))), max_size=80)
 near_the_corpus = st.text(st.sampled_from("the cat<>eos'\n\t \r\x1c\x85\u00a0\u2003é1.#"), max_size=80)
 
@@ -38,10 +36,6 @@ def trained(kind: str, text: str = CORPUS, documents: int = 1, **settings: int) 
 WORDPIECE, UNIGRAM = trained("wordpiece", vocab=120), trained("unigram", vocab=300)
 BOTH = (WORDPIECE, UNIGRAM)
 TWO_DOCUMENTS = {kind: trained(kind, documents=2, vocab=300) for kind in KINDS}
-
-
-def slow(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(tokenizer.to_json())
 
 
 def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -126,18 +120,13 @@ def test_word_pieces_decode_as_the_tokenizer_json_does(ids: list[int]) -> None:
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)
 @given(before=like_the_corpus, after=any_text)
 def test_subwords_of_a_text_may_be_cut_after_any_newline(tokenizer: Tokenizer, before: str, after: str) -> None:
-    before += "\n"
-    together = tokenizer.encode(before + after).tolist()
-    assert together == tokenizer.encode(before).tolist() + tokenizer.encode(after).tolist()
+    assert_cut_after_a_newline(tokenizer, before, after)
 
 
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)
 @given(text=near_the_corpus, limit=st.integers(8, 40))
 def test_subwords_of_a_text_may_be_cut_before_white_space(tokenizer: Tokenizer, text: str, limit: int) -> None:
-    parts = list(slices(text, limit))
-    cut_in_a_word = any(not left.endswith("\n") and not right.startswith(" ") for left, right in pairwise(parts))
-    if not cut_in_a_word:
-        assert tokenizer.encode(text).tolist() == [id for part in parts for id in tokenizer.encode(part).tolist()]
+    assert_cut_before_white_space(tokenizer, text, limit)
 
 
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)

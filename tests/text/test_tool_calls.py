@@ -7,8 +7,7 @@ import os
 from typing import Any
 
 import pytest
-import tokenizers
-from chat_templates import CHATML, ZEPHYR
+from chat_templates import CHATML, ZEPHYR, in_transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_templates import TOOL_TEMPLATES
@@ -58,12 +57,7 @@ def formatted(source: str) -> TemplateFormat:
 
 @pytest.fixture(scope="module")
 def hugging_face() -> Any:
-    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
-    theirs = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(tokenizer().to_json()), bos_token="<s>", eos_token="</s>"
-    )
-    theirs.add_special_tokens({"additional_special_tokens": list(SPECIAL[2:])})
-    return theirs
+    return in_transformers(tokenizer(), SPECIAL)
 
 
 @pytest.mark.parametrize("name", TOOL_TEMPLATES)
