@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from captioned import caption_table, write_captions
 from PIL import Image
-from shell import Firth, firth
+from shell import Firth, assert_refused, firth
 
 from firth.api import compose, train_recipe
 from firth.text.datasets.scenes import scenes
@@ -85,10 +85,7 @@ def test_options_that_do_not_fit_together_are_refused(options: list[str], messag
 
 
 def test_a_missing_image_is_one_line(place: Path, firth: Firth) -> None:
-    answer = firth("caption", place / "run", "gone.png")
-    assert answer.code == 2
-    assert answer.err.count("\n") == 1
-    assert "cannot read the image gone.png: No such file or directory" in answer.err
+    assert_refused(firth("caption", place / "run", "gone.png"), "cannot read the image gone.png: No such file or directory")
 
 
 def test_exported_images_are_a_data_set(firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reviews import classifier_table, trained_on_reviews, write
-from shell import Firth
+from shell import Firth, assert_refused
 from tomli_w import dumps
 
 from firth.api import load
@@ -74,16 +74,16 @@ def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
 
 
 def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
-    for arguments, stdin, message in (
-        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt cannot be combined"),
-        ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
-        ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
-        ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
-        ((char_run, "a"), b"", "this run is a language model and cannot classify"),
+    for arguments, message in (
+        ((run, "a", "--file", "b.txt"), "texts and --file b.txt cannot be combined"),
+        ((run, "--file", tmp_path / "absent.txt"), "cannot read"),
+        ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), 'no column "text"'),
+        ((char_run, "a"), "this run is a language model and cannot classify"),
     ):
-        answer = firth("classify", *arguments, stdin=stdin)
-        assert (answer.code, answer.err.count("\n")) == (2, 1)
-        assert message in answer.err
+        assert_refused(firth("classify", *arguments), message)
+    (good,) = load(run).classify(["lovely"])
+    shown = f"good\t{good.probability:.4f}\n"
+    assert_refused(firth("classify", run, stdin=b"lovely\n\xff\n"), "line 2 of standard input is not UTF-8", out=shown)
 
 
 def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shares import half
-from shell import Firth
+from shell import Firth, assert_refused
 from translations import pair_table, write_pairs
 
 from firth.api import compose, load, train_recipe
@@ -119,10 +119,7 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
     ids=range(11),
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: Firth, bpe_run: Path) -> None:
-    answer = firth("inspect", bpe_run, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("inspect", bpe_run, *arguments), message)
 
 
 def test_a_model_without_attention_says_so(firth: Firth, char_run: Path) -> None:

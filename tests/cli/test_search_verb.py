@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import Firth
+from shell import Firth, assert_refused
 
 from firth.search import build, measure, paraphrases
 from firth.vectors import WordVectors
@@ -86,7 +86,4 @@ def test_recall_is_measured_on_shipped_and_on_own_queries(firth: Firth, place: P
     ids=range(10),
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: Firth, place: Path) -> None:
-    answer = firth("search", *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("search", *arguments), message)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from senses import PAIRS, write_wic
-from shell import Firth
+from shell import Firth, assert_refused
 
 from firth.api import load
 
@@ -73,7 +73,4 @@ def test_pairs_are_measured(firth: Firth, bpe_run: Path, tmp_path: Path) -> None
     ids=range(8),
 )
 def test_what_it_is_not_for_is_said_in_a_line(arguments: tuple[str, ...], message: str, firth: Firth, bpe_run: Path) -> None:
-    answer = firth("senses", bpe_run, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("senses", bpe_run, *arguments), message)

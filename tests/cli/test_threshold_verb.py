@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from reviews import REVIEWS, classifier_table, write
-from shell import Firth
+from shell import Firth, assert_refused
 from sklearn.metrics import classification_report
 
 from firth.api import compose, load, train_recipe
@@ -126,9 +126,7 @@ def test_one_of_several_classes_must_be_named(firth: Firth, tmp_path: Path) -> N
 )
 def test_a_damaged_threshold_is_one_line(content: str, firth: Firth, run: Path) -> None:
     (run / "threshold.json").write_text(content)
-    answer = firth("classify", run, "lovely")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "threshold.json" in answer.err
+    assert_refused(firth("classify", run, "lovely"), "threshold.json")
 
 
 def test_the_csv_report_has_sklearns_numbers(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:

@@ -8,32 +8,16 @@ from typing import Any
 import pytest
 import torch
 from attention_cases import POSITIONS, SCORES, SHAPES, B, Case, H, rules, saying
+from largest_tensor import Largest
 from shares import half
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from firth.errors import ConfigError
 from firth.layers.attention import attend, chunked, mask, reference, score
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import statistics, weights
 from firth.layers.position import ALiBi, BucketBias, shaw
-
-
-class Largest(TorchDispatchMode):
-    """Size of the largest tensor that any operation creates. A view is not a new tensor, even if it is expanded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numel = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                self.numel = max(self.numel, tensor.untyped_storage().nbytes() // tensor.element_size())
-        return result
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,18 @@ def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
     return theirs.eval()
 
 
+BERT: dict[str, Any] = {
+    "kind": "transformer",
+    "width": 24,
+    "heads": 4,
+    "context": 16,
+    "norm": "layer",
+    "norm_placement": "post",
+    "activation": "gelu",
+    "bias": True,
+}
+
+
 def bert_layers(ours: dict[str, Tensor], depth: int) -> dict[str, Tensor]:
     """The blocks of our encoder under the names that BERT and ELECTRA give them."""
     weights: dict[str, Tensor] = {}
@@ -260,18 +272,7 @@ def bert_layers(ours: dict[str, Tensor], depth: int) -> dict[str, Tensor]:
 
 
 def test_layers_of_a_post_norm_encoder_are_berts() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=3,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-    )
+    config = TransformerEncoderConfig(**BERT, depth=3, position="learned")
     ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     theirs, ours = bert(ours, config).double(), ours.double()
     length_B = torch.tensor([T, 6])
@@ -294,19 +295,7 @@ class First(torch.nn.Module):
 
 
 def test_a_classifier_on_the_first_token_is_berts() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        pool="first",
-    )
+    config = TransformerEncoderConfig(**BERT, depth=2, position="learned", pool="first")
     ours = randomise(classifier(config, VOCAB + 1, 3), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForSequenceClassification(transformers.BertConfig(**body.config.to_dict() | {"num_labels": 3}))
@@ -322,19 +311,7 @@ def test_a_classifier_on_the_first_token_is_berts() -> None:
 
 
 def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        segments=2,
-    )
+    config = TransformerEncoderConfig(**BERT, depth=2, position="learned", segments=2)
     ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForMaskedLM(body.config)
@@ -388,18 +365,7 @@ def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
 def test_discriminator_and_generator_are_electras(position: Any) -> None:
     """Its norm on the embeddings is taken out, as for BERT. Its generator adds positions before the projection, ours after it;
     so the generators are compared without positions."""
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position=position,
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-    )
+    config = TransformerEncoderConfig(**BERT, depth=2, position=position)
     ours = randomise(electra(config, VOCAB, 0.5), mean=0.1, std=0.3)
     weights = ours.state_dict()
     length_B = torch.tensor([T, 6])

@@ -28,3 +28,12 @@ def assert_cut_before_white_space(tokenizer: Tokenizer, text: str, limit: int) -
     cut_in_a_word = any(not left.endswith("\n") and not right.startswith(" ") for left, right in pairwise(parts))
     if not cut_in_a_word:
         assert tokenizer.encode(text).tolist() == [id for part in parts for id in tokenizer.encode(part).tolist()]
+
+
+def assert_all_is_in_the_json(tokenizer: Tokenizer, kind: str, text: str) -> None:
+    again = Tokenizer.from_json(tokenizer.to_json())
+    for fact in ("kind", "vocab", "eos", "unknown", "lossless", "sha256", "dtype"):
+        assert getattr(again, fact) == getattr(tokenizer, fact), fact
+    assert again.kind == kind
+    assert again.to_json() == tokenizer.to_json()
+    assert again.encode(text).tolist() == tokenizer.encode(text).tolist()
