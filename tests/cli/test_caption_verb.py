@@ -50,7 +50,7 @@ def test_json_has_a_caption_per_line_and_the_attention(place: Path, firth: Firth
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
 
 
-def test_nbest_and_attention_as_text(place: Path, firth: Firth) -> None:
+def test_nbest_and_attention_are_printed_as_text(place: Path, firth: Firth) -> None:
     out = firth("caption", place / "run", *images(place, 1), "--nbest", 2).out
     assert [line.split(" ||| ")[0] for line in out.splitlines()] == ["0", "0"]
     out = firth("caption", place / "run", *images(place, 1), "--attention").out

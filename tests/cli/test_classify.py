@@ -23,7 +23,7 @@ def labels(out: str) -> list[str]:
     return [line.partition("\t")[0] for line in out.splitlines()]
 
 
-def test_a_line_for_each_text_with_its_class_and_probability(firth: Firth, run: Path) -> None:
+def test_each_text_has_a_line_with_its_class_and_probability(firth: Firth, run: Path) -> None:
     answer = firth("classify", run, "a great film", "Dull, AWFUL")
     assert answer.code == 0
     assert labels(answer.out) == ["good", "bad"]
@@ -68,7 +68,7 @@ def test_json_has_the_text_and_every_probability(firth: Firth, run: Path) -> Non
     assert classified[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
 
 
-def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
+def test_where_nothing_comes_in_nothing_goes_out(firth: Firth, run: Path) -> None:
     assert firth("classify", run, stdin=b"").out == ""
     assert json.loads(firth("classify", run, "--json", stdin=b"").out) == []
 
@@ -141,7 +141,7 @@ def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: P
     assert (refused.code, (tmp_path / "no.html").exists()) == (2, False)
 
 
-def test_all_probabilities_by_falling_value(firth: Firth, run: Path) -> None:
+def test_all_probabilities_are_sorted_by_falling_value(firth: Firth, run: Path) -> None:
     probability = load(run).classify(["awful"])[0].probabilities
     answer = firth("classify", run, "--all", stdin=b"awful\n\n")
     assert answer.out == f"bad\t{probability['bad']:.4f}\tgood\t{probability['good']:.4f}\n\n"

@@ -37,7 +37,7 @@ def test_it_prints_what_the_heads_are_like_or_one_of_them(firth: Firth, bpe_run:
     assert firth("inspect", bpe_run, TEXT, "--layer=1", "--words").out == seen.merged().text(80, 0) + "\n"
 
 
-def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> None:
+def test_attention_as_json_is_that_of_python(firth: Firth, bpe_run: Path, translator: Path) -> None:
     seen = load(bpe_run).attention(TEXT)
     every = told(firth, bpe_run, TEXT)
     assert (every["what"], every["part"], every["keys"], every["heads"]) == ("attention", "self", list(seen.keys), 2)
@@ -52,7 +52,7 @@ def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> Non
     assert told(firth, translator, "1 2", "--target", "one two", "--part=encoder")["queries"] == ["1", "2", "<eos>"]
 
 
-def test_predictions_states_and_flow_as_json(firth: Firth, char_run: Path) -> None:
+def test_predictions_states_and_flow_as_json_are_those_of_python(firth: Firth, char_run: Path) -> None:
     model = load(char_run)
     predictions, expected = told(firth, char_run, TEXT, "--what=predictions", "--top=2"), model.predictions(TEXT, top=2)
     assert [one["token"] for one in predictions["tokens"]] == list(TEXT)

@@ -31,7 +31,7 @@ def assert_rows(out: str, length: int, width: int, base: float, shown: int) -> N
         assert sinusoid == pytest.approx(waves(t, width, base)[:shown], abs=0.00501), t
 
 
-def test_a_small_table_to_the_letter(firth: Firth) -> None:
+def test_a_small_table_is_printed_to_the_letter(firth: Firth) -> None:
     assert firth("positions", "--length", 4, "--width", 4).out.splitlines() == [
         "   t  binary  sin 0  cos 0  sin 1  cos 1",
         "   0      00   0.00   1.00   0.00   1.00",

@@ -19,7 +19,7 @@ def run() -> Path:
     return trained_on_tags()
 
 
-def test_a_line_for_each_sentence_with_a_tag_behind_each_word(firth: Firth, run: Path) -> None:
+def test_each_sentence_has_a_line_with_a_tag_behind_each_word(firth: Firth, run: Path) -> None:
     answer = firth("tag", run, "the light bag falls", "She sees  the light")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == "the/DET light/ADJ bag/NOUN falls/VERB\nShe/PRON sees/VERB the/DET light/NOUN\n"

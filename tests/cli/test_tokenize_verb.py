@@ -51,7 +51,7 @@ def test_the_tokenizer_of_a_run(firth: Firth, tmp_path: Path) -> None:
         (["x", "--vocab", "3"], "tokenizer.vocab is 3"),
     ],
 )
-def test_bad_input(args: list[str], complaint: str, firth: Firth, source: Path) -> None:
+def test_a_wrong_kind_or_size_is_refused(args: list[str], complaint: str, firth: Firth, source: Path) -> None:
     refused = firth("tokenize", source, *args)
     assert (refused.code, refused.out) == (2, "")
     assert complaint in refused.err

@@ -258,7 +258,7 @@ def test_a_recipe_that_promises_nothing_cannot_be_verified(firth: Firth, tmp_pat
     assert "has no [expected] measured value to verify" in answer.err
 
 
-def test_version_and_help(firth: Firth) -> None:
+def test_version_and_help_are_printed(firth: Firth) -> None:
     assert firth("--version").out == f"firth {__version__}\n"
     text = firth("--help").out
     for verb in ("tour", "train", "verify", "evaluate", "generate", "score", "complete", "recipes", "results"):

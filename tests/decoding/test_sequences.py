@@ -121,7 +121,7 @@ def test_texts_that_have_ended_are_given_up() -> None:
     assert 210 <= model.rows < 260
 
 
-def test_no_limit_no_step() -> None:
+def test_without_texts_no_step_is_made() -> None:
     model = Counting(3)
     assert decode(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), GREEDY, [], limits=[], end=END) == []
     assert model.rows == 0

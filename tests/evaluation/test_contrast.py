@@ -19,7 +19,7 @@ def test_there_are_a_hundred_different_pairs() -> None:
     assert PAIRS[0] == ("i like this product", "i do not like this product")
 
 
-def test_a_perfect_a_constant_and_a_reversed_classifier() -> None:
+def test_a_constant_and_a_reversed_classifier_have_no_pair_right_and_a_perfect_one_all() -> None:
     perfect = measure_contrast(lambda texts: [TRUTH[text] for text in texts])
     assert (perfect.pairs, perfect.pair_accuracy, perfect.sentence_accuracy, perfect.wrong) == (100, 1, 1, ())
     constant = measure_contrast(lambda texts: [POSITIVE] * len(texts))

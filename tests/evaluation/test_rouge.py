@@ -12,7 +12,7 @@ SAID = ["the cat sat on the mat", "", "Police, killed the gunman.", "1.5 million
 RIGHT = ["a cat on the mat, sat", "something", "the gunman killed police", "1.5 Million Voters!", "d e f", "naïve snake"]
 
 
-def test_a_worked_example() -> None:
+def test_the_example_of_the_paper_has_its_scores() -> None:
     """Lin (2004, §3): S1 "police killed the gunman", S2 "police kill the gunman", S3 "the gunman kill police"."""
     first, second = (rouge([said], ["police killed the gunman"]) for said in ("police kill the gunman", "the gunman kill police"))
     assert (first.rougeL, second.rougeL) == (75.0, 50.0)

@@ -82,7 +82,7 @@ def test_strictly_only_b_begins_a_span(
     assert scores.f1 == 1.0, "conlleval lets I begin a span, and any tag end one"
 
 
-def test_a_known_answer() -> None:
+def test_half_a_span_is_a_miss_though_its_word_is_correct() -> None:
     """One of two spans is predicted whole, the other only half: precision 1 of 2, recall 1 of 2; 3 of 4 words are correct."""
     true, said = [["B-PER", "I-PER", "O"], ["B-LOC"]], [["B-PER", "O", "O"], ["B-LOC"]]
     scores = measured(sure(said, BIO), tagged(true, BIO), BIO)

@@ -47,7 +47,7 @@ def test_paired_seeds_have_a_smaller_error_than_their_means_would() -> None:
         ('x("2-64") == 1', None),
     ],
 )
-def test_arithmetic_and_chains(check: str, held: bool | None) -> None:
+def test_arithmetic_and_chains_are_computed(check: str, held: bool | None) -> None:
     measures = table(x={"a": [4.0], "b": [2.0], "c": [1.0], "2-64": [1.0]})
     if held is None:
         with pytest.raises(ConfigError, match="is not an inequality"):

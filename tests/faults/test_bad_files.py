@@ -42,14 +42,14 @@ KNOWN = {
 }
 
 
-def test_a_few_damaged_files() -> None:
+def test_a_few_damaged_files_end_well() -> None:
     readers = tried(1, 0, *QUICK)
     assert [one["reader"] for one in readers] == list(QUICK)
     assert_none_failed(readers)
 
 
 @pytest.mark.long
-def test_damaged_files_of_every_kind(tally: Callable[[str, Mapping[str, int]], None]) -> None:
+def test_damaged_files_of_every_kind_end_well(tally: Callable[[str, Mapping[str, int]], None]) -> None:
     readers = tried(INPUTS, FIRST)
     outcomes = Counter[str]()
     for one in readers:
@@ -60,6 +60,6 @@ def test_damaged_files_of_every_kind(tally: Callable[[str, Mapping[str, int]], N
 
 @pytest.mark.long
 @pytest.mark.parametrize("reader", KNOWN)
-def test_inputs_that_failed_once(reader: str) -> None:
+def test_inputs_that_failed_once_end_well(reader: str) -> None:
     for number in KNOWN[reader]:
         assert_none_failed(tried(1, number, reader))

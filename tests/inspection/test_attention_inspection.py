@@ -257,7 +257,7 @@ def test_thumbnails_average_rows_and_sum_columns(side: int, transformer_run: Pat
     np.testing.assert_allclose(small.sum(-1), 1.0, atol=1e-5)
 
 
-def test_thumbnails_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Run[Any]]) -> None:
+def test_thumbnails_are_means_of_blocks_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Run[Any]]) -> None:
     words = load(bpe_run).attention("the list is empty.").merged()
     by_word = np.stack([words.weights(layer) for layer in words.layers]).astype(np.float64)
     rows = blocks(5, 2)
@@ -389,7 +389,7 @@ def test_source_and_target_of_one_stack_have_to_fit_together(tmp_path: Path) -> 
         model.attention("1 2 3", target="one " * 48)
 
 
-def test_a_window_and_a_row_without_keys(tmp_path: Path) -> None:
+def test_a_row_without_keys_hands_on_what_was_there(tmp_path: Path) -> None:
     """A strictly causal layer gives its first token nothing: rollout hands on what was there."""
     table = recipe_table(model="transformer", steps=1)
     table["model"] |= {"mask": "strictly_causal"}

@@ -170,7 +170,7 @@ def test_effective_rank_of_what_is_known() -> None:
     assert effective_rank(np.diag([3.0, 1.0])) == pytest.approx(math.exp(-(share * np.log(share)).sum()))
 
 
-def test_curves_of_sets_of_different_width() -> None:
+def test_curves_are_computed_for_sets_of_different_width() -> None:
     """As of a model whose embedding is narrower than its layers."""
     square = np.array([[0.0, 0.0], [0.0, 3.0], [4.0, 0.0], [4.0, 0.01]])
     two_steps = curves([square, np.zeros((4, 7))])
@@ -194,7 +194,7 @@ def test_a_chain_of_neighbours_is_one_cluster() -> None:
         ({"Q": Matrix("spectrum", spectrum=(1, 2, 3))}, "number of eigenvalues of spectrum:1,2,3 is 3"),
     ],
 )
-def test_what_cannot_move(given: dict[str, object], message: str) -> None:
+def test_settings_in_which_nothing_can_move_are_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         preset(**{"name": "lecture", **given})  # type: ignore[arg-type]
 
@@ -202,7 +202,7 @@ def test_what_cannot_move(given: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "lowrank", "low-rank", "low-rank:x", "low-rank:0", "spectrum:", "spectrum:a", "gram:2", "spectrum:nan"]
 )
-def test_what_is_no_matrix(text: str) -> None:
+def test_what_is_no_matrix_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parsed(text)
 

@@ -117,7 +117,7 @@ def test_every_step_of_a_table_is_the_oracles(mask: MaskName) -> None:
         _assert_as_the_oracle(of_table(ROLES, "Ravi", settings), len(ROLES))
 
 
-def test_112_and_96_over_the_root_of_64() -> None:
+def test_112_and_96_over_the_root_of_64_are_14_and_12() -> None:
     played = example("scores")
     np.testing.assert_array_equal(played.step("scores"), [[[112, 96]]])
     np.testing.assert_array_equal(played.step("scaled"), [[[14, 12]]])

@@ -9,7 +9,7 @@ from firth.errors import DataError
 from firth.inspection.rollout import rollout
 
 
-def test_a_known_answer() -> None:
+def test_half_of_a_token_stays_its_own_in_each_layer() -> None:
     """The second token takes all from the first: half of it stays its own in each layer."""
     A = [[1.0, 0.0], [1.0, 0.0]]
     assert rollout([A, A]).tolist() == [[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.75, 0.25]]]

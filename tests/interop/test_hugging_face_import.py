@@ -341,7 +341,7 @@ def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["embed_out.weight", "lm_head.weight"])
-def test_pythia_with_the_stored_tables_and_either_name_of_the_output_layer(name: str, tmp_path: Path) -> None:
+def test_pythia_is_read_with_stored_tables_and_either_name_of_its_output_layer(name: str, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = saved(tmp_path / "model", gpt_neox())

@@ -66,7 +66,7 @@ def test_statistics_are_those_of_the_whole_matrix(kind: str, where: str, monkeyp
             assert_equal(some.distance_BHQ, all_rows.distance_BHQ[:, [1]][:, :, [2, 0]])
 
 
-def test_statistics_of_one_key_of_all_keys_and_of_none() -> None:
+def test_statistics_are_known_for_one_key_for_equal_keys_and_for_none() -> None:
     x = torch.zeros(1, 1, 8, 4, dtype=torch.float64)
     one = statistics(Call(x, x, x, 1.0, mask=mask.window(1)))
     assert not one.entropy_BHQ.any()

@@ -207,7 +207,7 @@ DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
+def test_values_and_gradients_are_as_accurate_as_the_definition(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     given = setting(case)
     if dtype == torch.bfloat16:
@@ -308,7 +308,7 @@ def test_who_sees_nothing_gets_zero_whatever_there_is() -> None:
         assert (grad[1] == 0).all()
 
 
-def test_the_layouts() -> None:
+def test_any_layout_of_the_inputs_gives_the_same_and_heads_beside_each_other() -> None:
     case = Case("window", heads=(2, 1), lengths=(20, 33))
     given = setting(case)
     turned = given._replace(leaves={name: x.mT.contiguous().mT for name, x in given.leaves.items()})

@@ -89,7 +89,7 @@ def leaves_of(case: Case) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_values_states_and_gradients(name: str, dtype: torch.dtype) -> None:
+def test_values_states_and_gradients_are_as_accurate_as_the_chunked_form(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     leaves = leaves_of(case)
     exact = results(case, leaves, torch.float64, "recurrent")

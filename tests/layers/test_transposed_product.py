@@ -31,7 +31,7 @@ def test_the_product_is_that_of_linear(shape: tuple[int, ...], bias: bool) -> No
 @pytest.mark.skipif(team.why_not() is not None, reason=str(team.why_not()))
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("outputs", [8192, 8195])  # not a multiple of the rows that are read side by side
-def test_one_row_times_a_large_matrix(outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_row_times_a_large_matrix_is_that_of_linear(outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     g = torch.Generator().manual_seed(0)
     x, w, b = torch.randn(1, 1, 512, generator=g), torch.randn(outputs, 512, generator=g), torch.randn(outputs, generator=g)
     exact = F.linear(x.double(), w.double(), b.double() if bias else None)

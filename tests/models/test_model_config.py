@@ -259,7 +259,10 @@ def test_the_smallest_settings_that_make_sense_are_accepted() -> None:
         {"width": 15, "heads": 3, "position": "learned"},
         {"position": "sinusoidal", "position_base": 100_000.0},
     ):
-        language_model(transformer(**options), 10)(torch.zeros(1, 4, dtype=torch.long))
+        model = language_model(transformer(**options), 10)
+        initialise(model, torch.Generator().manual_seed(0))
+        logits_1TV, _ = model(torch.zeros(1, 4, dtype=torch.long))
+        assert logits_1TV.isfinite().all(), options
 
 
 @pytest.mark.parametrize(

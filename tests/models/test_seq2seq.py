@@ -286,7 +286,7 @@ def looked_at(state: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("make", [recurrent, transformer])
-def test_one_embedding_for_both_sides(make: Any) -> None:
+def test_one_embedding_may_serve_both_sides(make: Any) -> None:
     model = make(shared=True)
     assert model.source_embedding is model.embedding
 

@@ -46,7 +46,7 @@ def test_the_window_is_put_back_together(rows: int, context: int, share: float, 
     assert made.target_length_B.tolist() == [made.target_BT.shape[1]] * rows
 
 
-def test_the_example_of_the_paper() -> None:
+def test_the_example_of_the_paper_is_put_back_together() -> None:
     """Thank you for inviting me to your party last week . → Thank you <X> me to your party <Y> week ."""
     source = [0, 1, VOCAB, 4, 5, 6, 7, VOCAB + 1, 9, 10]
     target = [VOCAB, 2, 3, VOCAB + 1, 8, VOCAB + 2]
@@ -63,7 +63,7 @@ def test_the_example_of_the_paper() -> None:
         (9, 0.99, 1.0, (8, 1)),
     ],
 )
-def test_as_many_tokens_and_spans_as_published(tokens: int, share: float, length: float, expected: tuple[int, int]) -> None:
+def test_tokens_and_spans_are_as_many_as_published(tokens: int, share: float, length: float, expected: tuple[int, int]) -> None:
     assert span_counts(tokens, share, length) == expected
 
 

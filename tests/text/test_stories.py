@@ -55,7 +55,7 @@ def test_no_name_or_word_is_told_of_two() -> None:
                 assert words.count(one.answer) == 1
 
 
-def test_several_kinds_of_questions_in_several_wordings() -> None:
+def test_questions_are_of_several_kinds_in_several_wordings() -> None:
     begun = {" ".join(one.question.split()[:2]) for some in stories() for one in some}
     assert {"Where does", "In which", "What did", "When was", "Who visited", "Who did", "Where was"} <= begun
     assert len(begun) > 15

@@ -149,7 +149,7 @@ def test_what_cannot_be_counted_is_refused() -> None:
         cooccur(["one", "two"])
 
 
-def test_from_the_shell(firth: Firth, tmp_path: Path) -> None:
+def test_the_verb_prints_and_saves_what_python_gives(firth: Firth, tmp_path: Path) -> None:
     table = firth("vectors", "cooccur", CAT, "--window", "2", "--weight", "raw").out.splitlines()
     assert table[0].split() == ["a", "cat", "is", "mat", "on", "the", "there"]
     assert table[2].split() == ["cat", "1", "0", "1", "0", "1", "1", "0"]

@@ -89,13 +89,13 @@ def test_sentences_from_python_are_read_once_and_leave_no_copy(tmp_path: Path, c
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
-def test_standard_input(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_and_leaves_no_file(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert sentences(encoded("-")) == slowly(TEXT, 1)
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
-def test_a_data_set_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_read_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
     write(tmp_path / "wiki8", TEXT)
     assert sentences(encoded("wiki8")) == slowly(TEXT, 1)

@@ -18,7 +18,7 @@ CAT = "there is a cat on the mat"
 WAMPIMUK = "Marco saw a furry little wampimuk hiding in the tree"
 
 
-def test_the_22_pairs_of_a_cat_on_the_mat() -> None:
+def test_a_cat_on_the_mat_has_the_22_pairs_of_the_oracle() -> None:
     pairs = list(firth.vectors.pairs([CAT], window=2))
     assert len(pairs) == 22
     assert pairs == word2vec.pairs(CAT.split(), 2)
