@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from searches import beam
+from small_models import randomise
 from torch import Tensor
 from translations import random_pairs
 
@@ -92,10 +93,11 @@ def test_selected_rows_go_on_as_they_would_have(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["t5", "shaw"])
 def test_what_comes_later_in_the_source_is_told_by_its_distance(form: str) -> None:
-    model = model_of(form)
-    scheme: Any = model.stack.scheme
-    both = scheme.bidirectional if form == "t5" else scheme.tables.bidirectional
-    assert both
+    config = PrefixConfig(kind="prefix", width=8, heads=2, depth=1, context=12, **FORMS[form])
+    model: Any = randomise(seq2seq(config, V, V)).double().eval()
+    source_BS = torch.tensor([[3, 4, 5, 6], [3, 6, 5, 4]])  # the same tokens behind the first one, at other distances
+    x_BSd, _ = model.stack.run_blocks(model.stack.embed_positions(model.embedding(source_BS), 0), mask.prefix([4, 4]))
+    assert (x_BSd[0, 0] - x_BSd[1, 0]).abs().max() > 1e-3
 
 
 def test_the_source_is_read_both_ways_and_the_target_is_not() -> None:
