@@ -17,10 +17,10 @@ MODELS: dict[str, Table] = {
 
 def write_captions(folder: Path, count: int = 20, *, twice: bool = False) -> Path:
     """captions.tsv and its images: scenes; `twice`: a second caption for each image."""
-    found = scenes(count, "train", 24)
+    drawn = scenes(count, "train", 24)
     lines = ["image\tcaption"]
     (folder / "images").mkdir(parents=True)
-    for n, (image, caption) in enumerate(zip(found.image_NHWC, found.captions, strict=True)):
+    for n, (image, caption) in enumerate(zip(drawn.image_NHWC, drawn.captions, strict=True)):
         (folder / "images" / f"{n}.png").write_bytes(png(image))
         lines += [f"images/{n}.png\t{text}" for text in ([caption, f"we see {caption}"] if twice else [caption])]
     (folder / "captions.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,5 +1,15 @@
 """Chat templates, each in the manner of a family of models."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import tokenizers
+
+from firth.text.tokenizers.tokenizer import Tokenizer
+
 CHATML = """\
 {%- if messages[0].role != 'system' -%}
     {{ '<|im_start|>system\\nYou are helpful.<|im_end|>\\n' }}
@@ -62,3 +72,13 @@ MARKED = """\
 {% endfor %}
 {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
 """
+
+
+def in_transformers(own: Tokenizer, special: Sequence[str]) -> Any:
+    """The tokenizer of `transformers` with the same tokens, which renders templates, too. `special` begins with "<s>", "</s>"."""
+    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(own.to_json()), bos_token=special[0], eos_token=special[1]
+    )
+    theirs.add_special_tokens({"additional_special_tokens": list(special[2:])})
+    return theirs

@@ -79,8 +79,7 @@ def _no_flush() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def use() -> Iterator[Any]:
+def _use() -> Iterator[Any]:
     """firth.use, undone afterwards."""
     yield ideas.use
     for place, origin in list(ideas._used.items()):
@@ -90,6 +89,10 @@ def use() -> Iterator[Any]:
     os.environ.pop(ideas.VARIABLE, None)
     for forget in ideas.changed:
         forget()
+
+
+use = pytest.fixture(_use, name="use")
+use_in_module = pytest.fixture(_use, name="use_in_module", scope="module")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -37,9 +37,9 @@ class Fronted:
     def ask(self, path: str, body: Any = None, key: str | None = KEY, method: str | None = None, **headers: str) -> Reply:
         """On a connection of its own, which goes to the next front."""
         connection = self.connect()
-        found = reply(begin(connection, path, body, key, method, **headers))
+        answer = reply(begin(connection, path, body, key, method, **headers))
         connection.close()
-        return found
+        return answer
 
     def connect(self) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
@@ -63,12 +63,12 @@ class Fronted:
 
     def children(self) -> list[psutil.Process]:
         """Engines and fronts."""
-        found = []
+        processes = []
         for one in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
                 if "resource_tracker" not in " ".join(one.cmdline()):
-                    found.append(one)
-        return found
+                    processes.append(one)
+        return processes
 
     def front_of(self, connection: http.client.HTTPConnection) -> psutil.Process | None:
         """The process that has the other end of a connection."""
@@ -81,19 +81,19 @@ class Fronted:
 
     def fronts(self) -> dict[psutil.Process, http.client.HTTPConnection]:
         """Each with a connection to it."""
-        found: dict[psutil.Process, http.client.HTTPConnection] = {}
+        connections: dict[psutil.Process, http.client.HTTPConnection] = {}
         for _ in range(2):
             connection = self.connect()
             wait_until(lambda: self.front_of(connection))  # noqa: B023
             front = self.front_of(connection)
             assert front is not None
-            found[front] = connection
-        return found
+            connections[front] = connection
+        return connections
 
     def engine(self) -> psutil.Process:
         fronts = self.fronts()
-        (found,) = [child for child in self.children() if child not in fronts]
-        return found
+        (engine_process,) = [child for child in self.children() if child not in fronts]
+        return engine_process
 
 
 LONG: dict[str, Any] = {"model": "char", "prompt": "the", "max_tokens": 10_000_000, "temperature": 0, "stream": True}

@@ -37,8 +37,8 @@ class Reply:
 
     @property
     def error(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.json["error"]
-        return found
+        body: dict[str, Any] = self.json["error"]
+        return body
 
 
 @dataclass

@@ -51,8 +51,8 @@ class Shelf:
         self._request, self.folder = request, folder
 
     def __getitem__(self, name: str) -> Path:
-        found = getattr(self, name, None)
-        return found if found is not None else self._request.getfixturevalue(f"{name}_run")  # type: ignore[no-any-return]
+        own = getattr(self, name, None)
+        return own if own is not None else self._request.getfixturevalue(f"{name}_run")  # type: ignore[no-any-return]
 
     def _run(self, name: str, table: Table) -> Path:
         return train_recipe(compose(table), self.folder / name).path

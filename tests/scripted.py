@@ -37,12 +37,12 @@ def chat_models(folder: Path, templates: Mapping[str, str]) -> list[Path]:
     }
     first = train_recipe(compose(table), folder / "first").path
     recipe = tomllib.loads((first / "recipe.toml").read_text(encoding="utf-8"))
-    found = []
+    folders = []
     for name, source in templates.items():
-        found.append(Path(shutil.copytree(first, folder / name)))
+        folders.append(Path(shutil.copytree(first, folder / name)))
         recipe["objective"]["template"] = source
-        (found[-1] / "recipe.toml").write_text(tomli_w.dumps(recipe), encoding="utf-8")
-    return found
+        (folders[-1] / "recipe.toml").write_text(tomli_w.dumps(recipe), encoding="utf-8")
+    return folders
 
 
 class ScriptedEngine:
@@ -73,8 +73,8 @@ class ScriptedEngine:
 
     def _ids(self, text: str) -> list[int]:
         for name, id in self._special.items():
-            before, found, after = text.partition(name)
-            if found:
+            before, mark, after = text.partition(name)
+            if mark:
                 return [*self._ids(before), id, *self._ids(after)]
         return [int(id) for id in self._tokenizer.encode(text)] if text else []
 

@@ -30,8 +30,8 @@ def write_wic(folder: Path, pairs: Sequence[Pair] = PAIRS, word: str = "list", *
 
 
 def _place(text: str, word: str, first: bool) -> int:
-    found = text.find(word) if first else text.rfind(word)
-    return max(found, len(text) - len(text.lstrip()))  # the first word where it is not there
+    start = text.find(word) if first else text.rfind(word)
+    return max(start, len(text) - len(text.lstrip()))  # the first word where it is not there
 
 
 def _named(places: Sequence[int], length: int) -> dict[str, int]:

@@ -45,3 +45,11 @@ def firth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         return Answer(int(stop.value.code or 0), out, err)
 
     return call
+
+
+def assert_refused(answer: Answer, message: str, out: str = "") -> None:
+    """A mistake of the user's: one line that says what is wrong, and nothing on standard output but what came before it."""
+    assert (answer.code, answer.out) == (2, out), answer
+    assert message in answer.err
+    assert answer.err.count("\n") == 1, answer.err
+    assert "internal error" not in answer.err

@@ -219,14 +219,14 @@ def test_a_missing_value_is_named_with_what_was_expected() -> None:
 )
 @pytest.mark.parametrize("dashes", ["", "--"])
 def test_an_override_is_read_as_toml_and_else_as_a_string(text: str, value: Any, dashes: str) -> None:
-    found = override({"model": {"width": 8}}, [f"{dashes}model.depth={text}"])
-    assert found == {"model": {"width": 8, "depth": value}}
-    assert type(found["model"]["depth"]) is type(value)
+    overridden = override({"model": {"width": 8}}, [f"{dashes}model.depth={text}"])
+    assert overridden == {"model": {"width": 8, "depth": value}}
+    assert type(overridden["model"]["depth"]) is type(value)
 
 
 def test_overrides_reach_any_depth_make_tables_and_the_last_one_wins() -> None:
-    found = override({}, ["--a.b.c=1", "--a.d=2", "--a.b.c=3"])
-    assert found == {"a": {"b": {"c": 3}, "d": 2}}
+    overridden = override({}, ["--a.b.c=1", "--a.d=2", "--a.b.c=3"])
+    assert overridden == {"a": {"b": {"c": 3}, "d": 2}}
 
 
 def test_overrides_leave_the_given_table_alone() -> None:

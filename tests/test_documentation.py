@@ -40,7 +40,7 @@ class Fence:
 
 def fences(text: str) -> list[Fence]:
     """The fences that are to be run."""
-    found, lines, at = [], text.splitlines(), 0
+    to_run, lines, at = [], text.splitlines(), 0
     while at < len(lines):
         opening = _FENCE.match(lines[at])
         if opening is None:
@@ -53,9 +53,9 @@ def fences(text: str) -> list[Fence]:
         if (language in RUN or opening["title"]) and not _exempt(lines, at):
             code = "\n".join(line.removeprefix(indent) for line in lines[at + 1 : end])
             known = at > 0 and lines[at - 1] == "<!-- known answer -->"
-            found.append(Fence(language, code + "\n", at + 2, known, opening["title"]))
+            to_run.append(Fence(language, code + "\n", at + 2, known, opening["title"]))
         at = end + 1
-    return found
+    return to_run
 
 
 def _exempt(lines: list[str], at: int) -> bool:

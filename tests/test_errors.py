@@ -45,7 +45,7 @@ OWN = ("cli", "serving", "experiments")  # rooms that only the command line or a
 
 def test_no_message_below_the_command_line_names_an_option_of_it() -> None:
     root = Path(package.__file__).parent
-    found = []
+    naming = []
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if path.relative_to(root).parts[0] in OWN or path.name in ("errors.py", "config.py"):
@@ -53,8 +53,8 @@ def test_no_message_below_the_command_line_names_an_option_of_it() -> None:
         for raised in re.finditer(r"raise \w+\((.*?)\)(?: from \w+)?\n", text, re.DOTALL):
             bare = re.sub(r"(option|setting)\((?:[^()]|\([^()]*\))*\)", "", raised[1])
             if re.search(r"(?<![\w-])--[a-z]", bare) and "`" not in bare and "llama-gguf-split" not in bare:
-                found.append(f"{path.relative_to(root)}: {bare.strip()[:100]}")
-    assert found == []
+                naming.append(f"{path.relative_to(root)}: {bare.strip()[:100]}")
+    assert naming == []
 
 
 @pytest.mark.parametrize(

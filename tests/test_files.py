@@ -177,18 +177,18 @@ def tensors() -> dict[str, Tensor]:
     }
 
 
-def same_bits(found: Tensor, truth: Tensor) -> bool:
-    if found.dtype != truth.dtype or found.shape != truth.shape:
+def same_bits(loaded: Tensor, truth: Tensor) -> bool:
+    if loaded.dtype != truth.dtype or loaded.shape != truth.shape:
         return False
-    return torch.equal(found.contiguous().reshape(-1).view(torch.uint8), truth.contiguous().reshape(-1).view(torch.uint8))
+    return torch.equal(loaded.contiguous().reshape(-1).view(torch.uint8), truth.contiguous().reshape(-1).view(torch.uint8))
 
 
 def test_tensors_of_every_kind_come_back_to_the_bit(tmp_path: Path) -> None:
     save_tensors(tmp_path / "x.safetensors", tensors(), {"step": "12", "text": 'é "\n'})
-    found, metadata = load_tensors(tmp_path / "x.safetensors")
-    assert found.keys() == tensors().keys()
+    loaded, metadata = load_tensors(tmp_path / "x.safetensors")
+    assert loaded.keys() == tensors().keys()
     for name, truth in tensors().items():
-        assert same_bits(found[name], truth), name
+        assert same_bits(loaded[name], truth), name
     assert metadata == {"step": "12", "text": 'é "\n'}
 
 
@@ -199,9 +199,9 @@ def test_no_tensors_and_no_metadata_come_back_as_that(tmp_path: Path) -> None:
 
 def test_trained_parameters_are_saved_without_their_history(tmp_path: Path) -> None:
     save_tensors(tmp_path / "x.safetensors", {"w": torch.nn.Parameter(torch.ones(2)) * 3}, {})
-    found, _ = load_tensors(tmp_path / "x.safetensors")
-    assert found["w"].tolist() == [3, 3]
-    assert not found["w"].requires_grad
+    loaded, _ = load_tensors(tmp_path / "x.safetensors")
+    assert loaded["w"].tolist() == [3, 3]
+    assert not loaded["w"].requires_grad
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_translation_is_learned_on_a_gpu_as_on_a_cpu_and_written_the_same(name: 
             state = one.start(one.encode(source_BS, length_B))
         best = beam(one, state, prompt_B1, size=4, limits=[12] * 16, end=0, unfinished=True)
         greedily = greedy(one, state, prompt_B1, limits=[12] * 16, end=0)
-        written.append(([found[0].tokens for found in best], [found.tokens for found in greedily]))
+        written.append(([hypotheses[0].tokens for hypotheses in best], [hypothesis.tokens for hypothesis in greedily]))
     assert written[0] == written[1]
 
 
@@ -212,11 +212,11 @@ def test_dropout_on_a_gpu_follows_the_runs_own_generator() -> None:
         config = TrainingConfig(steps=3, batch=4, context=16, device="cuda", seed=5)
         model = language_model(TransformerConfig(kind="transformer", width=32, depth=1, heads=2, context=16, dropout=0.5), 50)
         initialise(model, torch.Generator().manual_seed(0))
-        found = []
+        of_steps = []
         for step in islice(loop.fit(loop.start(model, Windows(IDS, 4, 16, 0), config), next_token, config), 3):
-            found.append(step.loss)
+            of_steps.append(step.loss)
             torch.rand(7, device="cuda")  # a consumer that draws between steps
-        return found
+        return of_steps
 
     first = losses()
     torch.manual_seed(99)

@@ -65,8 +65,8 @@ def assert_close(given: Any, expected: Any, at: str = "") -> None:
 def test_an_old_run_evaluates_and_answers_as_it_did(old_run: Path) -> None:
     expected = json.loads((old_run / "expected.json").read_text(encoding="utf-8"))
     run = load(old_run, "cpu")
-    found = json.loads(json.dumps(run.evaluate()))
-    assert_close(found, expected["evaluate"])
+    scores = json.loads(json.dumps(run.evaluate()))
+    assert_close(scores, expected["evaluate"])
     assert_close(asked(old_run.name, run), expected["asked"])
 
 

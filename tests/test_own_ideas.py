@@ -16,7 +16,7 @@ import torch
 from engine_jobs import VOCAB, alone, asked, by_turns, job, prompts
 from safetensors.torch import load_file
 from shares import half
-from tiny_runs import assert_identical, outcome, stopping_at
+from tiny_runs import assert_stopping_changes_nothing
 
 import firth
 from firth import ideas
@@ -25,7 +25,7 @@ from firth.cli.app import without_use
 from firth.config import Table, merged
 from firth.decoding.config import FILTERS, DecodingConfig
 from firth.decoding.engine.engine import Engine
-from firth.errors import ConfigError, Interrupted
+from firth.errors import ConfigError
 from firth.layers.activation import ACTIVATIONS
 from firth.layers.attention.score import SCORES
 from firth.layers.norm import NORMS
@@ -80,12 +80,8 @@ def test_an_idea_is_trained_resumed_to_the_bit_decoded_with_a_state_and_remember
             compose(table(settings))
     use(FILES / f"{name}.py")
     assert kind in collection
-    whole, parts, recipe = tmp_path / "whole", tmp_path / "parts", compose(table(settings))
-    train_recipe(recipe, whole)
-    with pytest.raises(Interrupted):
-        train_recipe(recipe, parts, watcher=stopping_at(4))
-    train_recipe(recipe, parts, resume=True)
-    assert_identical(outcome(parts), outcome(whole))
+    whole = tmp_path / "whole"
+    assert_stopping_changes_nothing(compose(table(settings)), tmp_path, at=4)
     assert (whole / "recipe.toml").read_text(encoding="utf-8").count(f'"{name}.py sha256:') == 1
 
     run = firth.load(whole, "cpu")

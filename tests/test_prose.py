@@ -20,13 +20,13 @@ PAGES = [
 
 def prose(text: str) -> list[tuple[int, str]]:
     """Lines outside fences that somebody wrapped: no table, picture, or link that is too long for a line."""
-    found, inside = [], False
+    wrapped, inside = [], False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             inside = not inside
         elif not inside and not line.lstrip().startswith(("|", "![", "<img", "<!--")):
-            found.append((number, line))
-    return found
+            wrapped.append((number, line))
+    return wrapped
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from docs_scripts import DOCS, docs_script
 from test_documentation import fences
 
 import firth
 from firth.layers.recurrent import CELLS
 from firth.tasks import TASKS
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 STALE = "run python docs/make_reference.py"
 
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return docs_script("make_reference")
 
 
 def test_the_command_line_reference_is_up_to_date(maker: ModuleType) -> None:

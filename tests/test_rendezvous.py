@@ -31,15 +31,15 @@ def client(store: Any) -> Store:
 def attempt(store: Store, order: tuple[int, ...] = (0, 1, 2), before: Step = lambda store: None) -> list[Store]:
     """All ranks meet, started in `order`; `before` happens when all but the last of them are waiting."""
     with ThreadPoolExecutor(WORLD) as pool:
-        found = {rank: pool.submit(meet, client(store), rank, WORLD, PATIENCE) for rank in order[:-1]}
+        meetings = {rank: pool.submit(meet, client(store), rank, WORLD, PATIENCE) for rank in order[:-1]}
         before(store)
-        found[order[-1]] = pool.submit(meet, client(store), order[-1], WORLD, PATIENCE)
-        return [found[rank].result(timeout=60) for rank in range(WORLD)]
+        meetings[order[-1]] = pool.submit(meet, client(store), order[-1], WORLD, PATIENCE)
+        return [meetings[rank].result(timeout=60) for rank in range(WORLD)]
 
 
-def share_a_store(found: list[Store], said: str) -> None:
-    found[0].set("said", said)
-    assert [one.get("said").decode() for one in found] == [said] * WORLD
+def share_a_store(stores: list[Store], said: str) -> None:
+    stores[0].set("said", said)
+    assert [one.get("said").decode() for one in stores] == [said] * WORLD
 
 
 def later_attempt(monkeypatch: pytest.MonkeyPatch, process: str = "another") -> None:

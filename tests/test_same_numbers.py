@@ -40,8 +40,8 @@ def test_the_numbers_are_the_known_ones(name: str, computed: dict[str, Compute])
     if name not in computed:
         pytest.fail(f"there is no case of this name any more. If that is right, run {COMMAND}")
     expected = {key: value for key, value in KNOWN[name].items() if key != "seed"}
-    found = list(differences(computed[name](KNOWN[name]["seed"], 0.0), expected))
-    assert not found, "\n".join(found) + f'\nIf these numbers are meant to change: {COMMAND} "{name}"'
+    differing = list(differences(computed[name](KNOWN[name]["seed"], 0.0), expected))
+    assert not differing, "\n".join(differing) + f'\nIf these numbers are meant to change: {COMMAND} "{name}"'
 
 
 def test_every_case_has_known_numbers(computed: dict[str, Compute]) -> None:
@@ -108,8 +108,8 @@ def _ideas(config: type) -> Iterator[tuple[str, str, Any]]:
     hints = get_type_hints(config, include_extras=True)
     for field in dataclasses.fields(config):
         owner, members = _owner(config, field.name), list(options_of(hints[field.name]))
-        found = [choice for member in members for choice in _choices(member)]
-        for choice in found or [OTHER]:
+        offered = [choice for member in members for choice in _choices(member)]
+        for choice in offered or [OTHER]:
             yield owner, field.name, choice
         for member in members:
             if dataclasses.is_dataclass(member):

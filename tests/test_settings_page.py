@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import inspect
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from docs_scripts import DOCS, docs_script
 
 from firth.api.recipe import Expected
 from firth.decoding.config import DecodingConfig
@@ -22,19 +22,13 @@ from firth.tasks import TASKS
 from firth.text.config import TokenizerConfig
 from firth.training.config import TrainingConfig
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE = DOCS / "recipes.md"
 CHOOSING = {"family", "kind"}
 
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_settings", DOCS / "make_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return docs_script("make_settings")
 
 
 def listed(table: str) -> Counter[str]:
@@ -122,8 +116,8 @@ def test_every_setting_of_every_kind_is_on_the_page_once(maker: ModuleType, tabl
 def inner(configs: list[type]) -> Counter[str]:
     """The settings of a table inside [model]. The `kind` that chooses a class is listed once."""
     classes = {base for config in configs for base in inspect.getmro(config) if dataclasses.is_dataclass(base)}
-    found = Counter(name for config in classes for name in inspect.get_annotations(config) if name != "short")
-    return Counter({name: 1 if name == "kind" else count for name, count in found.items()})
+    declared = Counter(name for config in classes for name in inspect.get_annotations(config) if name != "short")
+    return Counter({name: 1 if name == "kind" else count for name, count in declared.items()})
 
 
 def test_every_setting_of_the_shipped_recipes_is_on_the_page() -> None:

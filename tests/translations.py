@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from runs import trained_once
+from small_models import randomise
+from torch import Tensor
 
 from firth.api import compose, train_recipe
 from firth.config import Table
@@ -90,8 +92,13 @@ def random_translator(
 ) -> ConditionalDecoder:
     """Weights large enough that its probabilities are far from equal."""
     model = seq2seq(CONFIGS[name], source_vocab, vocab)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model, seed=seed).to(dtype).eval()
+
+
+def random_pairs(source_vocab: int, vocab: int, *lengths: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources of these lengths, padded, their lengths, and targets of five tokens."""
+    generator = torch.Generator().manual_seed(1)
+    source_BS = torch.randint(1, source_vocab, (len(lengths), max(lengths)), generator=generator)
+    length_B = torch.tensor(lengths)
+    source_BS[torch.arange(max(lengths)) >= length_B[:, None]] = 0
+    return source_BS, length_B, torch.randint(0, vocab, (len(lengths), 5), generator=generator)

@@ -127,7 +127,7 @@ def test_a_linear_probe_is_logistic_regression_on_the_vectors_of_the_frozen_enco
     features = model.embed(texts)
     best = LogisticRegression(C=1e9, max_iter=10_000, tol=1e-9).fit(features, labels)
     expected = log_loss(labels, best.predict_proba(features))
-    found = model.evaluate(split="train")["loss"]
-    assert expected - 1e-5 <= found <= expected + 1e-3
+    loss = model.evaluate(split="train")["loss"]
+    assert expected - 1e-5 <= loss <= expected + 1e-3
     p_N = [one.probabilities["1"] for one in model.classify(texts)]
     np.testing.assert_allclose(p_N, best.predict_proba(features)[:, 1], atol=0.03)

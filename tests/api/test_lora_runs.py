@@ -122,8 +122,8 @@ def test_damaged_weights_are_merged_again_from_a_checkpoint(language: Path, tmp_
     expected = load(tmp_path / "run", "cpu").network.state_dict()
     (tmp_path / "run" / "model.safetensors").write_bytes(b"damaged")
     with pytest.warns(UserWarning, match="using the newest checkpoint"):
-        found = load(tmp_path / "run", "cpu").network.state_dict()
-    assert_identical(dict(found), dict(expected))
+        merged = load(tmp_path / "run", "cpu").network.state_dict()
+    assert_identical(dict(merged), dict(expected))
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_still_begins_as_the_other(language: Path, tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_still_begins_as_the_o
             train_recipe(recipe, tmp_path / name / "run", watcher=watching(_killed))
         assert not checkpoint.checkpoints(RunFolder(tmp_path / name / "run"))
         train_recipe(recipe, tmp_path / name / "run", resume=True)
-        found = outcome(tmp_path / name / "run")
-        assert_identical(found["checkpoint"], expected["checkpoint"])
+        resumed = outcome(tmp_path / name / "run")
+        assert_identical(resumed["checkpoint"], expected["checkpoint"])
 
 
 def _killed(training: Training, seen: object) -> None:
@@ -148,7 +148,7 @@ def test_a_new_readout_trains_with_the_adapters(masked: Path, tmp_path: Path) ->
     names = {name for name, one in training.model.named_parameters() if one.requires_grad and ".lora." not in name}
     assert names == {"output.weight", "output.bias"}
     model = load(tmp_path / "run", "cpu")
-    assert [found.label for found in model.classify(["a great film", "a dull film"])] == ["good", "bad"]
+    assert [text.label for text in model.classify(["a great film", "a dull film"])] == ["good", "bad"]
     told = json.loads((tmp_path / "run" / "adapter" / "adapter_config.json").read_text())
     assert told["modules_to_save"] == ["output"]
 

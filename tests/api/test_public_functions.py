@@ -82,8 +82,8 @@ def test_walk_takes_a_run_or_its_folder(char_run: Path) -> None:
 
 
 def test_compare_is_the_verb(firth: Firth) -> None:
-    found = compare("flow", length=3, size=1000, clip=0.001)
-    assert found.text() + "\n" == firth("compare", "flow", "--length", 3, "--size", 1000, "--clip", 0.001).out
+    compared = compare("flow", length=3, size=1000, clip=0.001)
+    assert compared.text() + "\n" == firth("compare", "flow", "--length", 3, "--size", 1000, "--clip", 0.001).out
     anything: Any = "flows"
     with pytest.raises(ConfigError, match=r'no comparison "flows"\. Did you mean "flow"'):
         compare(anything)

@@ -40,9 +40,9 @@ def test_a_name_a_file_a_dict_and_a_recipe_are_the_same(tmp_path: Path) -> None:
     recipe = compose(table)
     (tmp_path / "mine.toml").write_text(to_toml(recipe), encoding="utf-8")
     given: list[Any] = [table, recipe, tmp_path / "mine.toml", str(tmp_path / "mine.toml")]
-    found = [losses(firth.train(one, tmp_path / str(n)), tmp_path / str(n)) for n, one in enumerate(given)]
-    assert len(found[0]) == 3
-    assert all(one == found[0] for one in found)
+    losses_of_each = [losses(firth.train(one, tmp_path / str(n)), tmp_path / str(n)) for n, one in enumerate(given)]
+    assert len(losses_of_each[0]) == 3
+    assert all(one == losses_of_each[0] for one in losses_of_each)
     changed = firth.train(recipe, tmp_path / "changed", model={"width": 8})
     assert changed.recipe.model.width == 8
 

@@ -12,6 +12,7 @@ import torch
 from tiny_runs import TEXT, assert_identical, assert_no_temporaries, contents, outcome, steps_saved, tiny, undisturbed, watching
 
 from firth.api import Recipe, train_recipe
+from firth.api.recipe import read_run_recipe
 from firth.errors import ConfigError, DataError, RunError
 from firth.text.config import RunningTextConfig, TokenizerConfig
 from firth.training.folder import RunFolder
@@ -78,8 +79,11 @@ def test_a_run_goes_on_when_it_is_given_more_steps(tmp_path: Path) -> None:
     "free", [{"log_every": 3}, {"evaluate_every": 2}, {"checkpoint_every": 2}, {"keep": 1}, {"patience": 5}, {"device": "auto"}]
 )
 def test_what_does_not_make_another_run_may_change(free: dict[str, Any], tmp_path: Path) -> None:
-    train_recipe(tiny(steps=2), tmp_path / "run")
+    before = undisturbed(tiny(steps=2), tmp_path / "run")
     train_recipe(tiny(steps=2, **free), tmp_path / "run", resume=True)
+    assert_identical(outcome(tmp_path / "run")["model"], before["model"])
+    ((name, value),) = free.items()
+    assert getattr(read_run_recipe(tmp_path / "run" / "recipe.toml").training, name) == value
 
 
 def test_a_run_is_not_resumed_on_another_text(tmp_path: Path) -> None:

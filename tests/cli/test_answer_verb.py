@@ -29,9 +29,9 @@ def test_the_answer_and_its_probability_are_printed_a_line_per_question(firth: F
 
 def test_the_context_may_be_a_file_or_standard_input(firth: Firth, run: Path, tmp_path: Path) -> None:
     (tmp_path / "town.txt").write_text(CONTEXT)
-    (found,) = json.loads(firth("answer", run, "--context", tmp_path / "town.txt", WHERE, "--json").out)
-    assert found.keys() == {"question", "text", "probability", "start"}
-    assert (found["question"], found["text"], found["start"]) == (WHERE, "New York", CONTEXT.index("New York"))
+    (answer,) = json.loads(firth("answer", run, "--context", tmp_path / "town.txt", WHERE, "--json").out)
+    assert answer.keys() == {"question", "text", "probability", "start"}
+    assert (answer["question"], answer["text"], answer["start"]) == (WHERE, "New York", CONTEXT.index("New York"))
     assert firth("answer", run, "--context", "-", WHERE, stdin=CONTEXT.encode()).out.startswith("New York\t")
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import Firth
+from shell import Firth, assert_refused
 from tiny_runs import firth_process
 
 RIGHT = """
@@ -96,10 +96,7 @@ def test_a_random_secret_is_drawn_and_never_printed(firth: Firth, tmp_path: Path
     ],
 )
 def test_a_mistake_is_one_line(firth: Firth, week: Path, arguments: list[str], message: str) -> None:
-    answer = firth("assignment", *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("assignment", *arguments), message)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from captioned import caption_table, write_captions
 from PIL import Image
-from shell import Firth, firth
+from shell import Firth, assert_refused, firth
 
 from firth.api import compose, train_recipe
 from firth.text.datasets.scenes import scenes
@@ -50,7 +50,7 @@ def test_json_has_a_caption_per_line_and_the_attention(place: Path, firth: Firth
     np.testing.assert_allclose(weights.sum((1, 2)), 1, rtol=1e-5)
 
 
-def test_nbest_and_attention_as_text(place: Path, firth: Firth) -> None:
+def test_nbest_and_attention_are_printed_as_text(place: Path, firth: Firth) -> None:
     out = firth("caption", place / "run", *images(place, 1), "--nbest", 2).out
     assert [line.split(" ||| ")[0] for line in out.splitlines()] == ["0", "0"]
     out = firth("caption", place / "run", *images(place, 1), "--attention").out
@@ -85,10 +85,7 @@ def test_options_that_do_not_fit_together_are_refused(options: list[str], messag
 
 
 def test_a_missing_image_is_one_line(place: Path, firth: Firth) -> None:
-    answer = firth("caption", place / "run", "gone.png")
-    assert answer.code == 2
-    assert answer.err.count("\n") == 1
-    assert "cannot read the image gone.png: No such file or directory" in answer.err
+    assert_refused(firth("caption", place / "run", "gone.png"), "cannot read the image gone.png: No such file or directory")
 
 
 def test_exported_images_are_a_data_set(firth: Firth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def test_reset_forgets_and_exit_leaves(firth: Firth, run: Path) -> None:
 
 def test_json_is_a_line_per_answer(firth: Firth, run: Path) -> None:
     answer = firth("chat", run, "--json", stdin=b"name 3\nagain\n")
-    found = [json.loads(line) for line in answer.out.splitlines()]
-    assert found == [
+    answers = [json.loads(line) for line in answer.out.splitlines()]
+    assert answers == [
         {"prompt": "name 3", "answer": "three", "stopped": False},
         {"prompt": "again", "answer": "three", "stopped": False},
     ]

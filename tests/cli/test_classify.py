@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reviews import classifier_table, trained_on_reviews, write
-from shell import Firth
+from shell import Firth, assert_refused
 from tomli_w import dumps
 
 from firth.api import load
@@ -23,7 +23,7 @@ def labels(out: str) -> list[str]:
     return [line.partition("\t")[0] for line in out.splitlines()]
 
 
-def test_a_line_for_each_text_with_its_class_and_probability(firth: Firth, run: Path) -> None:
+def test_each_text_has_a_line_with_its_class_and_probability(firth: Firth, run: Path) -> None:
     answer = firth("classify", run, "a great film", "Dull, AWFUL")
     assert answer.code == 0
     assert labels(answer.out) == ["good", "bad"]
@@ -60,30 +60,30 @@ def test_a_file_has_a_text_per_line_or_per_record(firth: Firth, run: Path, tmp_p
 
 
 def test_json_has_the_text_and_every_probability(firth: Firth, run: Path) -> None:
-    found = json.loads(firth("classify", run, "--json", stdin=b"lovely\r\n\n").out)
-    assert [one["text"] for one in found] == ["lovely", ""]
-    assert [one["label"] for one in found] == ["good", None]
-    assert found[0].keys() == {"text", "label", "probability", "probabilities"}
-    assert found[0]["probabilities"].keys() == {"bad", "good"}
-    assert found[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
+    classified = json.loads(firth("classify", run, "--json", stdin=b"lovely\r\n\n").out)
+    assert [one["text"] for one in classified] == ["lovely", ""]
+    assert [one["label"] for one in classified] == ["good", None]
+    assert classified[0].keys() == {"text", "label", "probability", "probabilities"}
+    assert classified[0]["probabilities"].keys() == {"bad", "good"}
+    assert classified[1] == {"text": "", "label": None, "probability": None, "probabilities": None}
 
 
-def test_nothing_in_nothing_out(firth: Firth, run: Path) -> None:
+def test_where_nothing_comes_in_nothing_goes_out(firth: Firth, run: Path) -> None:
     assert firth("classify", run, stdin=b"").out == ""
     assert json.loads(firth("classify", run, "--json", stdin=b"").out) == []
 
 
 def test_what_cannot_be_classified_is_one_line(firth: Firth, run: Path, char_run: Path, tmp_path: Path) -> None:
-    for arguments, stdin, message in (
-        ((run, "a", "--file", "b.txt"), b"", "texts and --file b.txt cannot be combined"),
-        ((run,), b"lovely\n\xff\n", "line 2 of standard input is not UTF-8"),
-        ((run, "--file", tmp_path / "absent.txt"), b"", "cannot read"),
-        ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), b"", 'no column "text"'),
-        ((char_run, "a"), b"", "this run is a language model and cannot classify"),
+    for arguments, message in (
+        ((run, "a", "--file", "b.txt"), "texts and --file b.txt cannot be combined"),
+        ((run, "--file", tmp_path / "absent.txt"), "cannot read"),
+        ((run, "--file", write(tmp_path / "r.csv", header=("texts", "label"))), 'no column "text"'),
+        ((char_run, "a"), "this run is a language model and cannot classify"),
     ):
-        answer = firth("classify", *arguments, stdin=stdin)
-        assert (answer.code, answer.err.count("\n")) == (2, 1)
-        assert message in answer.err
+        assert_refused(firth("classify", *arguments), message)
+    (good,) = load(run).classify(["lovely"])
+    shown = f"good\t{good.probability:.4f}\n"
+    assert_refused(firth("classify", run, stdin=b"lovely\n\xff\n"), "line 2 of standard input is not UTF-8", out=shown)
 
 
 def test_a_classifier_is_trained_and_measured_from_the_shell(firth: Firth, tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_squared_error_is_trained_selected_and_reported(firth: Firth, tmp_path: 
     recipe.write_text(dumps(classifier_table(write(tmp_path / "r.csv"), select="loss")), encoding="utf-8")  # type: ignore[arg-type]
     trained = firth("train", recipe, "--out", tmp_path / "run", "--objective.loss=squared-error")
     assert trained.code == 0, trained.err
-    found = load(tmp_path / "run").evaluate(split="valid")
+    scores = load(tmp_path / "run").evaluate(split="valid")
     chances = [
         load(tmp_path / "run").classify([text])[0].probabilities[label]
         for text, label in (("lovely", "good"), ("awful", "bad"), ("a dull film", "bad"))
     ]
     assert all(chance > 0.5 for chance in chances)
-    assert 0 < found["loss"] < 0.1
-    assert f"{found['loss']:.4f} squared error per text" in firth("evaluate", tmp_path / "run").out
+    assert 0 < scores["loss"] < 0.1
+    assert f"{scores['loss']:.4f} squared error per text" in firth("evaluate", tmp_path / "run").out
     assert firth("describe", tmp_path / "run").code == 0
     refused = firth("train", recipe, "--out", tmp_path / "no", "--objective.loss=hinge")
     assert (refused.code, "cross-entropy" in refused.err) == (2, True)
@@ -141,10 +141,10 @@ def test_a_page_shows_who_is_taken_for_whom(firth: Firth, run: Path, char_run: P
     assert (refused.code, (tmp_path / "no.html").exists()) == (2, False)
 
 
-def test_all_probabilities_by_falling_value(firth: Firth, run: Path) -> None:
-    found = load(run).classify(["awful"])[0].probabilities
+def test_all_probabilities_are_sorted_by_falling_value(firth: Firth, run: Path) -> None:
+    probability = load(run).classify(["awful"])[0].probabilities
     answer = firth("classify", run, "--all", stdin=b"awful\n\n")
-    assert answer.out == f"bad\t{found['bad']:.4f}\tgood\t{found['good']:.4f}\n\n"
+    assert answer.out == f"bad\t{probability['bad']:.4f}\tgood\t{probability['good']:.4f}\n\n"
 
 
 def test_where_nothing_is_held_out_the_training_text_is_measured(firth: Firth, tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_what_is_told_is_the_first_time_that_all_have_learned_as_much() -> None:
             for n, loss in enumerate(losses, start=1)
         ]
 
-    found = Learning({"slow": lines(4.0, 3.0, 2.0), "fast": lines(3.0, 1.9, 1.5)})
-    told = found.text().splitlines()
+    learning = Learning({"slow": lines(4.0, 3.0, 2.0), "fast": lines(3.0, 1.9, 1.5)})
+    told = learning.text().splitlines()
     assert told[1].split() == ["slow", "2.000", "3", "300", "1.5", "200"]
     assert told[2].split() == ["fast", "1.500", "2", "200", "1.0", "200"]
     assert told[-1].endswith("until it is 2.000")

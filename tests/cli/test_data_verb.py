@@ -54,12 +54,12 @@ def test_list_shows_every_set_with_licence_and_what_is_unverified(firth: Firth) 
 
 
 def test_list_as_json_tells_source_size_and_checksum(firth: Firth, mirror: Path) -> None:
-    found = {entry["name"]: entry for entry in json.loads(firth("data", "list", "--json").out)}
-    assert set(found) == set(DATA_SETS.all_kinds)
-    tiny = found["tinyshakespeare"]
+    entries = {entry["name"]: entry for entry in json.loads(firth("data", "list", "--json").out)}
+    assert set(entries) == set(DATA_SETS.all_kinds)
+    tiny = entries["tinyshakespeare"]
     assert (tiny["size"], tiny["state"], tiny["verified"]) == (len(TEXT), "mirror", True)
     assert tiny["files"][0]["sha256"] == hashlib.sha256(TEXT).hexdigest()
-    assert (found["text8"]["verified"], found["text8"]["state"]) == (False, "absent")
+    assert (entries["text8"]["verified"], entries["text8"]["state"]) == (False, "absent")
 
 
 @pytest.mark.parametrize("verb", ["get", "path"])

@@ -10,7 +10,7 @@ from shell import Firth
 from firth.api import load
 
 
-def test_gpt3(firth: Firth) -> None:
+def test_gpt3_is_counted_with_and_without_norms(firth: Firth) -> None:
     told = json.loads(firth("describe", "gpt3", "--json").out)
     assert (told["parameters"], told["matrices"]) == (175_181_291_520, 27_938)
     assert told["left_out"] == (2 * 96 + 1) * 12_288

@@ -22,7 +22,7 @@ def test_curves_of_a_system_and_of_a_run_beside_each_other(firth: Firth, transfo
     assert '"label":"5"' in text  # the last stop of the slider
 
 
-def test_a_table_in_the_terminal(firth: Firth) -> None:
+def test_the_terminal_shows_twelve_layers_in_a_table(firth: Firth) -> None:
     lines = firth("dynamics", "--preset", "clusters", "--depth", 30).out.splitlines()
     assert lines[0] == "clusters: 30 layers"
     assert [line.split()[0] for line in lines[2:-1]] == ["0", "3", "5", "8", "11", "14", "16", "19", "22", "25", "27", "30"]
@@ -36,7 +36,7 @@ def test_the_caption_is_that_of_the_run(firth: Firth) -> None:
         assert (last > first) == (name == "lecture")
 
 
-def test_matrices_and_several_presets(firth: Firth) -> None:
+def test_matrices_are_those_of_python_for_every_preset(firth: Firth) -> None:
     chosen = ("--p-matrix", "low-rank:1", "--q-matrix", "spectrum:2,1", "--pull", 0.05, "--q-factor", 0.5, "-n", 6, "-d", 3)
     told = json.loads(firth("dynamics", "--preset", "lecture,clusters", *chosen, "--depth", 4, "--seed", 2, "--json").out)
     assert list(told) == ["lecture", "clusters"]

@@ -15,9 +15,9 @@ import firth as package
 def test_texts_become_vectors(firth: Firth, bpe_run: Path, tmp_path: Path) -> None:
     texts = ["the list is empty.", "a name is in the list"]
     expected = package.load(bpe_run, "cpu").embed(texts)
-    found = json.loads(firth("embed", bpe_run, *texts, "--json").out)
-    np.testing.assert_allclose([one["vector"] for one in found], expected, atol=1e-5)
-    assert [one["text"] for one in found] == texts
+    embedded = json.loads(firth("embed", bpe_run, *texts, "--json").out)
+    np.testing.assert_allclose([one["vector"] for one in embedded], expected, atol=1e-5)
+    assert [one["text"] for one in embedded] == texts
     (tmp_path / "texts.txt").write_text("\n\n".join(texts) + "\n")
     told = firth("embed", bpe_run, "--file", tmp_path / "texts.txt", "--out", tmp_path / "vectors.npy", "--layer", "0").out
     assert told.startswith("2 vectors of dimension ")

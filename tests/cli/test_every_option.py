@@ -146,12 +146,12 @@ def _walk(verb: str, call: Caller) -> None:
     for _, _, several in _examples(verb):
         seen: dict[Seen, str] = {}
         for arguments in several:
-            found = call(verb, arguments.replace("!", ""))
-            if found.code != (2 if "!" in arguments else 0):
-                wrong.append(f"{verb} {arguments} ends with {found.code}: {call.error}")
-            elif found in seen:
-                wrong.append(f"{verb} {arguments} gives the same as {seen[found]}")
-            seen[found] = arguments
+            outcome = call(verb, arguments.replace("!", ""))
+            if outcome.code != (2 if "!" in arguments else 0):
+                wrong.append(f"{verb} {arguments} ends with {outcome.code}: {call.error}")
+            elif outcome in seen:
+                wrong.append(f"{verb} {arguments} gives the same as {seen[outcome]}")
+            seen[outcome] = arguments
     assert not wrong, "\n".join(wrong)
 
 
@@ -169,9 +169,9 @@ def test_every_option_of_a_verb_that_takes_time_changes_the_output(verb: str, ca
 @pytest.mark.parametrize("verb", [verb for verb in BASES if "--json" in OPTIONS[verb] and verb not in LONG])
 def test_json_is_json(verb: str, call: Caller) -> None:
     arguments = next(several[0] for _, mode, several in _examples(verb) if mode)
-    found = call(verb, arguments)
-    assert found.code == 0, call.error
-    assert json.loads(found.out) is not None
+    outcome = call(verb, arguments)
+    assert outcome.code == 0, call.error
+    assert json.loads(outcome.out) is not None
 
 
 REFUSED = {
@@ -221,7 +221,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("command", REFUSED)
 def test_an_option_that_would_change_nothing_is_refused_by_name(command: str, call: Caller) -> None:
-    found = call("", command)
-    assert (found.code, found.out, found.files) == (2, "", ()), call.error
+    outcome = call("", command)
+    assert (outcome.code, outcome.out, outcome.files) == (2, "", ()), call.error
     assert REFUSED[command] in call.error
     assert call.error.count("\n") == 1

@@ -75,8 +75,8 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(firth: Firth, linear: 
     headings = re.findall(r"<th>([^<]*)</th>", page[page.index("<body>") :])
     assert headings == ["examples", str(linear), str(other), "least squares", "always 0"]
     assert "20 prompts of valid, each with a new task." in page
-    found = [json.loads(firth("evaluate", run, "--split", "valid", "--json").out)["squared_error"] for run in (linear, other)]
-    assert re.findall(r"<td>([^<]*)</td>", page[page.index("<body>") :])[-4:-2] == [f"{error:.4f}" for error in found]
+    errors = [json.loads(firth("evaluate", run, "--split", "valid", "--json").out)["squared_error"] for run in (linear, other)]
+    assert re.findall(r"<td>([^<]*)</td>", page[page.index("<body>") :])[-4:-2] == [f"{error:.4f}" for error in errors]
 
 
 def test_what_cannot_stand_beside_is_refused(firth: Firth, swaps: Path, linear: Path, char_run: Path, tmp_path: Path) -> None:

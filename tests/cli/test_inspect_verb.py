@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shares import half
-from shell import Firth
+from shell import Firth, assert_refused
 from translations import pair_table, write_pairs
 
 from firth.api import compose, load, train_recipe
@@ -37,27 +37,27 @@ def test_it_prints_what_the_heads_are_like_or_one_of_them(firth: Firth, bpe_run:
     assert firth("inspect", bpe_run, TEXT, "--layer=1", "--words").out == seen.merged().text(80, 0) + "\n"
 
 
-def test_attention_as_json(firth: Firth, bpe_run: Path, translator: Path) -> None:
+def test_attention_as_json_is_that_of_python(firth: Firth, bpe_run: Path, translator: Path) -> None:
     seen = load(bpe_run).attention(TEXT)
     every = told(firth, bpe_run, TEXT)
     assert (every["what"], every["part"], every["keys"], every["heads"]) == ("attention", "self", list(seen.keys), 2)
     np.testing.assert_allclose(every["entropy"], seen.entropy(), atol=1e-6)
     np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--head=2")["weights"], seen.weights(0, 1)[0], atol=1e-6)
     np.testing.assert_allclose(told(firth, bpe_run, TEXT, "--what=lines")["weights"], seen.weights(0).mean(0), atol=1e-6)
-    found = told(firth, bpe_run, TEXT, "--what=rollout", "--words")
-    assert found["queries"] == ["the", "list", "is", "empty", "."]
-    np.testing.assert_allclose(found["rollout"], seen.merged().rollout()[-1], atol=1e-6)
+    rollout = told(firth, bpe_run, TEXT, "--what=rollout", "--words")
+    assert rollout["queries"] == ["the", "list", "is", "empty", "."]
+    np.testing.assert_allclose(rollout["rollout"], seen.merged().rollout()[-1], atol=1e-6)
     crossed = told(firth, translator, "1 2", "--target", "one two", "--what=entropy")
     assert (crossed["part"], crossed["queries"]) == ("cross", ["one", "two", "<eos>"])
     assert told(firth, translator, "1 2", "--target", "one two", "--part=encoder")["queries"] == ["1", "2", "<eos>"]
 
 
-def test_predictions_states_and_flow_as_json(firth: Firth, char_run: Path) -> None:
+def test_predictions_states_and_flow_as_json_are_those_of_python(firth: Firth, char_run: Path) -> None:
     model = load(char_run)
-    found, expected = told(firth, char_run, TEXT, "--what=predictions", "--top=2"), model.predictions(TEXT, top=2)
-    assert [one["token"] for one in found["tokens"]] == list(TEXT)
-    assert [one["rank"] for one in found["tokens"]] == expected.rank.tolist()
-    assert [token for token, _ in found["next"]] == [token for token, _ in expected.next]
+    predictions, expected = told(firth, char_run, TEXT, "--what=predictions", "--top=2"), model.predictions(TEXT, top=2)
+    assert [one["token"] for one in predictions["tokens"]] == list(TEXT)
+    assert [one["rank"] for one in predictions["tokens"]] == expected.rank.tolist()
+    assert [token for token, _ in predictions["next"]] == [token for token, _ in expected.next]
     states, level = told(firth, char_run, TEXT), model.states(TEXT).levels[-1]
     assert (states["what"], states["level"], states["most"]) == ("states", "layer 1", level.most(32))
     np.testing.assert_allclose(states["values"], level.h, atol=1e-6)
@@ -119,10 +119,7 @@ def test_a_page_of_somebody_elses_text_is_safe_to_open(what: str, firth: Firth, 
     ids=range(11),
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: Firth, bpe_run: Path) -> None:
-    answer = firth("inspect", bpe_run, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("inspect", bpe_run, *arguments), message)
 
 
 def test_a_model_without_attention_says_so(firth: Firth, char_run: Path) -> None:

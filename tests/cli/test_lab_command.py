@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import Firth
+from shell import Firth, assert_refused
 from tiny_runs import firth_process
 
 ADDRESS = re.compile(r"The lab is open at (http://127\.0\.0\.1:\d+/)\?token=([\w-]{32}) \(Ctrl-C closes it\)\n")
@@ -30,9 +30,9 @@ def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], 
     process = firth_process("lab", *map(str, arguments), "--no-open", before=before)
     assert process.stdout is not None
     try:
-        found = ADDRESS.fullmatch(process.stdout.readline())
-        assert found, process.communicate()
-        yield process, found[1], found[2]
+        ready = ADDRESS.fullmatch(process.stdout.readline())
+        assert ready, process.communicate()
+        yield process, ready[1], ready[2]
     finally:
         if process.poll() is None:
             process.kill()
@@ -42,8 +42,8 @@ def lab(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], 
 def told(address: str, token: str) -> dict[str, Any]:
     request = urllib.request.Request(f"{address}api/lab", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+        contents: dict[str, Any] = json.load(answer)
+    return contents
 
 
 @pytest.mark.long
@@ -125,9 +125,7 @@ def test_what_is_no_run_is_refused_in_one_line(firth: Firth, tmp_path: Path, ser
         (tmp_path / "absent", "is not a folder; give a run"),
         (tmp_path, "contains no run"),
     ):
-        answer = firth("lab", path, "--no-open")
-        assert (answer.code, answer.err.count("\n")) == (2, 1)
-        assert message in answer.err
+        assert_refused(firth("lab", path, "--no-open"), message)
     answer = firth("lab", "--vectors", tmp_path / "absent.firth", "--no-open")
     assert answer.code == 2
     assert "is not a file; give word vectors" in answer.err

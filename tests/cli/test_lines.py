@@ -96,9 +96,9 @@ def test_texts_and_a_file_are_one_too_many() -> None:
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
 def test_batches_keep_every_text_in_order(most: int) -> None:
     texts = [str(n) for n in range(20)]
-    found = list(batches(iter(texts), most))
-    assert [text for some in found for text in some] == texts
-    assert all(0 < len(some) <= most for some in found)
+    read = list(batches(iter(texts), most))
+    assert [text for some in read for text in some] == texts
+    assert all(0 < len(some) <= most for some in read)
     assert list(batches(iter([]), most)) == []
 
 
@@ -140,16 +140,16 @@ def test_what_came_before_an_error_is_answered_first() -> None:
     typist = Typing()
     for text in ("a", "b", DataError("no text")):
         typist.coming.put(text)
-    found = batches(typist, 100)
-    assert next(found) == ["a", "b"]
+    reading = batches(typist, 100)
+    assert next(reading) == ["a", "b"]
     with pytest.raises(DataError, match="no text"):
-        next(found)
+        next(reading)
 
 
 def test_a_reader_that_stops_leaves_nobody_waiting() -> None:
     """The thread that reads ahead must not keep a process alive."""
     before = set(threading.enumerate())
-    found = batches((str(n) for n in range(10_000)), 2)
-    next(found)
+    batches_of_two = batches((str(n) for n in range(10_000)), 2)
+    next(batches_of_two)
     reading = set(threading.enumerate()) - before
     assert [thread.daemon for thread in reading] == [True]

@@ -39,7 +39,7 @@ def test_every_choice_reaches_the_numbers(firth: Firth) -> None:
     assert json.loads(answer.out) == json.loads(json.dumps(of_sentence("a b c d", settings).facts()))
 
 
-def test_a_table_and_a_page(firth: Firth, tmp_path: Path) -> None:
+def test_a_table_is_read_and_shown_on_a_page_without_its_markup(firth: Firth, tmp_path: Path) -> None:
     table, page = tmp_path / "table.txt", tmp_path / "page.html"
     table.write_text("Ann → <script>alert(1)</script>\nBo → cook\n", encoding="utf-8")
     answer = firth("playground", "--table", table, "--query", "Ann", "--scale", 100, "--save", page)
@@ -51,7 +51,7 @@ def test_a_table_and_a_page(firth: Firth, tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in text
 
 
-def test_vectors_of_a_file(firth: Firth, tmp_path: Path) -> None:
+def test_vectors_are_read_from_a_file(firth: Firth, tmp_path: Path) -> None:
     file = tmp_path / "v.firth"
     WordVectors(["a", "b"], np.array([[3, 4], [0, 1]], np.float32)).save(file)
     told = json.loads(firth("playground", "a b", "--vectors", file, "--score", "dot", "--json").out)

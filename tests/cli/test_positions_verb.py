@@ -27,11 +27,11 @@ def rows_of(out: str) -> list[tuple[int, str, list[float]]]:
 def assert_rows(out: str, length: int, width: int, base: float, shown: int) -> None:
     rows = rows_of(out)
     assert [(t, bits) for t, bits, _ in rows] == [(t, f"{t:0{(length - 1).bit_length()}b}") for t in range(length)]
-    for t, _, found in rows:
-        assert found == pytest.approx(waves(t, width, base)[:shown], abs=0.00501), t
+    for t, _, sinusoid in rows:
+        assert sinusoid == pytest.approx(waves(t, width, base)[:shown], abs=0.00501), t
 
 
-def test_a_small_table_to_the_letter(firth: Firth) -> None:
+def test_a_small_table_is_printed_to_the_letter(firth: Firth) -> None:
     assert firth("positions", "--length", 4, "--width", 4).out.splitlines() == [
         "   t  binary  sin 0  cos 0  sin 1  cos 1",
         "   0      00   0.00   1.00   0.00   1.00",
@@ -72,8 +72,8 @@ def test_json_has_every_digit_and_what_repeats_when(firth: Firth) -> None:
     assert told["base"] == 100
     assert told["binary"] == ["000", "001", "010", "011", "100", "101"]
     assert len(told["sinusoid"]) == 6
-    for t, found in enumerate(told["sinusoid"]):
-        assert found == pytest.approx(waves(t, 4, 100), rel=1e-12, abs=1e-15)
+    for t, sinusoid in enumerate(told["sinusoid"]):
+        assert sinusoid == pytest.approx(waves(t, 4, 100), rel=1e-12, abs=1e-15)
     assert told["bit_periods"] == [2, 4, 8]
     assert told["wave_periods"] == pytest.approx([2 * math.pi, 20 * math.pi])  # ω = 1 and 100^(−1/2)
 

@@ -19,8 +19,8 @@ RUNS = ("char_run", "transformer_run")
 
 @pytest.fixture(params=RUNS)
 def run(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.getfixturevalue(request.param)
-    return found
+    folder: Path = request.getfixturevalue(request.param)
+    return folder
 
 
 def test_a_text_is_generated_with_quantised_weights(firth: Firth, run: Path) -> None:

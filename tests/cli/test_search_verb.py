@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import Firth
+from shell import Firth, assert_refused
 
 from firth.search import build, measure, paraphrases
 from firth.vectors import WordVectors
@@ -30,9 +30,9 @@ def test_methods_stand_side_by_side(firth: Firth, place: Path) -> None:
     head, *lines = answer.out.splitlines()
     assert head.split() == ["tfidf", "vectors"]
     assert head.index("vectors") == (100 - 3) // 2 + 3
-    found = build("notes.txt", vectors="v.firth").search("Seattle motel", top=2)
-    assert [len(hits) for hits in found.values()] == [2, 2]
-    for line, left, right in zip(lines, found["tfidf"], found["vectors"], strict=True):
+    by_method = build("notes.txt", vectors="v.firth").search("Seattle motel", top=2)
+    assert [len(hits) for hits in by_method.values()] == [2, 2]
+    for line, left, right in zip(lines, by_method["tfidf"], by_method["vectors"], strict=True):
         for hit in (left, right):
             assert f"{hit.score:.4f}  {hit.document.name}  {' '.join(hit.document.text.split())}" in line
 
@@ -47,12 +47,12 @@ def test_in_a_narrow_terminal_methods_stand_below_each_other(firth: Firth, place
 def test_json_has_the_hits_of_each_method(firth: Firth, place: Path, bpe_run: Path) -> None:
     asked = ("search", "notes.txt", "hotel", "--vectors", "v.firth", "--run", bpe_run, "--index", "notes.firthindex", "--json")
     for _ in range(2):  # the second time from the index
-        found = json.loads(firth(*asked).out)
-        assert (found["query"], found["documents"], list(found["hits"])) == ("hotel", 3, ["tfidf", "vectors", "contextual"])
+        told = json.loads(firth(*asked).out)
+        assert (told["query"], told["documents"], list(told["hits"])) == ("hotel", 3, ["tfidf", "vectors", "contextual"])
         expected = build("notes.txt", vectors="v.firth", run=bpe_run).search("hotel")
         for name, hits in expected.items():
-            assert [row["document"] for row in found["hits"][name]] == [hit.document.name for hit in hits]
-            assert [row["score"] for row in found["hits"][name]] == pytest.approx([hit.score for hit in hits], abs=1e-5)
+            assert [row["document"] for row in told["hits"][name]] == [hit.document.name for hit in hits]
+            assert [row["score"] for row in told["hits"][name]] == pytest.approx([hit.score for hit in hits], abs=1e-5)
     assert (place / "notes.firthindex").is_file()
     only = json.loads(firth("search", "notes.txt", "hotel", "--vectors", "v.firth", "--method", "vectors", "--json").out)
     assert list(only["hits"]) == ["vectors"]
@@ -86,7 +86,4 @@ def test_recall_is_measured_on_shipped_and_on_own_queries(firth: Firth, place: P
     ids=range(10),
 )
 def test_a_mistake_is_one_line(arguments: tuple[str, ...], message: str, firth: Firth, place: Path) -> None:
-    answer = firth("search", *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("search", *arguments), message)

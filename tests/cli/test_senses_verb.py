@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from senses import PAIRS, write_wic
-from shell import Firth
+from shell import Firth, assert_refused
 
 from firth.api import load
 
@@ -21,19 +21,19 @@ def test_it_prints_both_matrices(firth: Firth, bpe_run: Path) -> None:
     lines = answer.out.splitlines()
     assert lines[:2] == ["  1  the list is empty.", "  2  a name is in the list"]
     assert lines[3].split(maxsplit=2)[:2] == ["in", "context:"]
-    found = load(bpe_run).senses("list", SENTENCES)
-    assert lines[5].split() == ["1", "1.00", f"{found.similarity[0, 1]:.2f}", "1", "1.00", "1.00"]
+    senses = load(bpe_run).senses("list", SENTENCES)
+    assert lines[5].split() == ["1", "1.00", f"{senses.similarity[0, 1]:.2f}", "1", "1.00", "1.00"]
 
 
 def test_json_has_the_layer_that_was_asked_for(firth: Firth, bpe_run: Path) -> None:
     told = json.loads(firth("senses", bpe_run, "list", *SENTENCES, "--layer", "-1", "--json").out)
-    found = load(bpe_run).senses("list", SENTENCES)
+    senses = load(bpe_run).senses("list", SENTENCES)
     assert told == {
         "word": "list",
         "sentences": list(SENTENCES),
         "layer": 1,
         "depth": 1,
-        "similarity": found.similarity.tolist(),
+        "similarity": senses.similarity.tolist(),
         "static": [[1.0, 1.0], [1.0, 1.0]],
     }
     assert json.loads(firth("senses", bpe_run, "list", *SENTENCES, "--layer=0", "--json").out)["similarity"] == told["static"]
@@ -73,7 +73,4 @@ def test_pairs_are_measured(firth: Firth, bpe_run: Path, tmp_path: Path) -> None
     ids=range(8),
 )
 def test_what_it_is_not_for_is_said_in_a_line(arguments: tuple[str, ...], message: str, firth: Firth, bpe_run: Path) -> None:
-    answer = firth("senses", bpe_run, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert_refused(firth("senses", bpe_run, *arguments), message)

@@ -30,9 +30,9 @@ def server(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = firth_process("serve", *map(str, arguments), "--port", "0", "--device", "cpu")
     assert process.stdout is not None
     try:
-        found = READY.fullmatch(process.stdout.readline())
-        assert found, process.communicate()
-        yield process, found[1]
+        ready = READY.fullmatch(process.stdout.readline())
+        assert ready, process.communicate()
+        yield process, ready[1]
     finally:
         if process.poll() is None:
             process.kill()
@@ -51,15 +51,15 @@ def post(address: str, body: dict[str, Any], *, lost: bool = False) -> Any:
 def test_sigterm_ends_the_server_when_the_requests_in_work_are_answered(char_run: Path) -> None:
     with server(char_run, "--max-tokens", "100000") as (process, address):
         body = {"prompt": "the", "max_tokens": 1500, "temperature": 0}
-        found: list[Any] = []
-        client = threading.Thread(target=lambda: found.append(post(address, body)))
+        answers: list[Any] = []
+        client = threading.Thread(target=lambda: answers.append(post(address, body)))
         client.start()
         while not json.load(urllib.request.urlopen(f"{address}/health"))["running"]:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         client.join(10)
-    assert found[0]["usage"]["completion_tokens"] == 1500
+    assert answers[0]["usage"]["completion_tokens"] == 1500
     assert (process.returncode, out) == (0, "The server has ended.\n")
     assert err == "firth: ending: no new requests; Ctrl-C again to end at once\n"
 

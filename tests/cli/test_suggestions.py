@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 from runs import recipe_table
-from shell import Firth
+from shell import Firth, assert_refused
 
 import firth.cli.verbs  # noqa: F401 (registers the verbs)
 from firth.api import compose, train_recipe
@@ -26,22 +26,20 @@ MEANT = {
 
 @pytest.mark.parametrize("given", MEANT)
 def test_an_unknown_verb_names_the_one_that_is_meant(given: str, firth: Firth) -> None:
-    answer = firth(*given.split())
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert MEANT[given] in answer.err
+    assert_refused(firth(*given.split()), MEANT[given])
 
 
 def test_every_suggested_command_is_there() -> None:
     program = typer.main.get_command(app)
     for commands in _SYNONYMS.values():
         for command in commands:
-            found, (first, *rest) = program, command.split()
+            verb, (first, *rest) = program, command.split()
             if first.startswith("--"):
                 continue
-            found = found.commands[first]  # type: ignore[attr-defined]
+            verb = verb.commands[first]  # type: ignore[attr-defined]
             if rest and rest[0].islower():
-                found = found.commands[rest[0]]
-            known = {name for parameter in found.params for name in parameter.opts}
+                verb = verb.commands[rest[0]]
+            known = {name for parameter in verb.params for name in parameter.opts}
             assert {word for word in rest if word.startswith("--")} <= known, command
 
 

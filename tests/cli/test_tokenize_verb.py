@@ -20,20 +20,20 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_five_tokenizers_split_the_same_text(firth: Firth, source: Path) -> None:
-    found = json.loads(firth("tokenize", source, "lowest", "--vocab", 300, "--json").out)
-    assert list(found) == ["char", "word", "bpe", "wordpiece", "unigram"]
-    assert found["char"]["tokens"] == list("lowest")
-    assert found["word"]["tokens"] == ["<unk>"]
-    assert found["bpe"]["tokens"] == ["low", "est"]  # the example of Sennrich et al.
+    split = json.loads(firth("tokenize", source, "lowest", "--vocab", 300, "--json").out)
+    assert list(split) == ["char", "word", "bpe", "wordpiece", "unigram"]
+    assert split["char"]["tokens"] == list("lowest")
+    assert split["word"]["tokens"] == ["<unk>"]
+    assert split["bpe"]["tokens"] == ["low", "est"]  # the example of Sennrich et al.
     for kind in ("bpe", "unigram"):
-        assert "".join(found[kind]["tokens"]) == "lowest"
+        assert "".join(split[kind]["tokens"]) == "lowest"
 
 
 def test_byte_pairs_are_those_of_hugging_face(firth: Firth, source: Path) -> None:
     other = tokenizers.ByteLevelBPETokenizer()
     other.train([str(source)], vocab_size=266, min_frequency=1, show_progress=False)
-    found = json.loads(firth("tokenize", source, "newest lowest", "--kind", "bpe", "--vocab", 267, "--json").out)  # and <eos>
-    assert [token.replace("␣", "Ġ") for token in found["bpe"]["tokens"]] == other.encode("newest lowest").tokens
+    split = json.loads(firth("tokenize", source, "newest lowest", "--kind", "bpe", "--vocab", 267, "--json").out)  # and <eos>
+    assert [token.replace("␣", "Ġ") for token in split["bpe"]["tokens"]] == other.encode("newest lowest").tokens
 
 
 def test_the_tokenizer_of_a_run(firth: Firth, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_tokenizer_of_a_run(firth: Firth, tmp_path: Path) -> None:
         (["x", "--vocab", "3"], "tokenizer.vocab is 3"),
     ],
 )
-def test_bad_input(args: list[str], complaint: str, firth: Firth, source: Path) -> None:
+def test_a_wrong_kind_or_size_is_refused(args: list[str], complaint: str, firth: Firth, source: Path) -> None:
     refused = firth("tokenize", source, *args)
     assert (refused.code, refused.out) == (2, "")
     assert complaint in refused.err

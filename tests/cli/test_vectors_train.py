@@ -41,7 +41,7 @@ def test_train_writes_a_file_and_says_what_is_in_it(firth: Firth, corpus: Path, 
     assert "loss" in answer.err
 
 
-def test_the_summary_as_json(firth: Firth, corpus: Path, tmp_path: Path) -> None:
+def test_the_summary_as_json_is_that_of_the_vectors(firth: Firth, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "v.firth"
     answer = firth("vectors", "train", corpus, "--out", out, *SMALL, "--json")
     summary = json.loads(answer.out)
@@ -107,7 +107,7 @@ def test_a_loss_that_rises_at_the_end_of_a_long_text_is_explained(
 @pytest.mark.parametrize(
     ("losses", "rose"), [((), False), ((2.0,), False), ((2.0, 1.9), False), ((2.0, 1.8, 1.9), True), ((None, 2.0), False)]
 )
-def test_when_a_loss_rose(losses: tuple[float | None, ...], rose: bool) -> None:
+def test_a_loss_rose_if_the_last_is_above_the_one_before(losses: tuple[float | None, ...], rose: bool) -> None:
     from firth.cli.vectors.train import _rose
 
     assert _rose(losses) is rose
@@ -264,7 +264,7 @@ def test_contexts_are_aligned_and_side_by_side(firth: Firth, tmp_path: Path, mon
     assert len(result[0]["telling"]) == 3
 
 
-def test_contexts_of_neighbours(firth: Firth, corpus: Path, tmp_path: Path) -> None:
+def test_contexts_are_shown_for_the_nearest_words_too(firth: Firth, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "v.firth"
     firth("vectors", "train", corpus, "--out", out, *SMALL)
     neighbor = load(out).most_similar("w1", topn=1)[0][0]

@@ -40,8 +40,8 @@ def test_neighbors_lists_the_nearest_words_of_each_word(firth: Firth, vectors: W
     lines = said(firth("vectors", "neighbors", "v.firth", "apple", "paris", "--top", "2")).splitlines()
     assert (lines[0], lines[3], len(lines)) == ("apple", "paris", 6)
     assert lines[1].split() == [f"{vectors.similarity('apple', 'banana'):.4f}", "banana"]
-    found = json.loads(said(firth("vectors", "neighbors", "v.firth", "apple", "paris", "--top", "2", "--json")))
-    assert {word: [row["word"] for row in rows] for word, rows in found.items()} == {
+    neighbors = json.loads(said(firth("vectors", "neighbors", "v.firth", "apple", "paris", "--top", "2", "--json")))
+    assert {word: [row["word"] for row in rows] for word, rows in neighbors.items()} == {
         word: [near for near, _ in vectors.most_similar(word, topn=2)] for word in ("apple", "paris")
     }
     only = json.loads(said(firth("vectors", "neighbors", "v.firth", "apple", "--restrict-vocab", "3", "--json")))
@@ -50,17 +50,17 @@ def test_neighbors_lists_the_nearest_words_of_each_word(firth: Firth, vectors: W
 
 def test_similarity_prints_the_cosine(firth: Firth, vectors: WordVectors) -> None:
     assert said(firth("vectors", "similarity", "v.firth", "spain", "madrid")) == f"{vectors.similarity('spain', 'madrid'):.4f}\n"
-    found = json.loads(said(firth("vectors", "similarity", "v.firth", "spain", "madrid", "--json")))
-    assert found == {"a": "spain", "b": "madrid", "cosine": pytest.approx(vectors.similarity("spain", "madrid"))}
+    similarity = json.loads(said(firth("vectors", "similarity", "v.firth", "spain", "madrid", "--json")))
+    assert similarity == {"a": "spain", "b": "madrid", "cosine": pytest.approx(vectors.similarity("spain", "madrid"))}
 
 
 @pytest.mark.parametrize("method", ["add", "mul"])
 def test_analogy_answers_with_the_fourth_word(method: str, firth: Firth, vectors: WordVectors) -> None:
     asked = ("vectors", "analogy", "v.firth", "spain", "madrid", "france", "--method", method)
     assert said(firth(*asked)).splitlines()[0].split()[1] == "paris"
-    found = json.loads(said(firth(*asked, "--json", "--top", "2")))
-    assert found["answers"][0]["word"] == "paris"
-    assert (len(found["answers"]), found["method"]) == (2, method)
+    analogy = json.loads(said(firth(*asked, "--json", "--top", "2")))
+    assert analogy["answers"][0]["word"] == "paris"
+    assert (len(analogy["answers"]), analogy["method"]) == (2, method)
 
 
 def test_evaluate_reports_similarity_analogies_and_composition(firth: Firth, vectors: WordVectors) -> None:
@@ -69,16 +69,16 @@ def test_evaluate_reports_similarity_analogies_and_composition(firth: Firth, vec
         ": capitals\nspain madrid france paris\nspain madrid france nobody\n: gram1\nspain madrid paris lyon\n"
     )
     asked = ("vectors", "evaluate", "v.firth", "--similarity", "pairs.txt", "--analogy", "questions.txt", "--composition")
-    found = json.loads(said(firth(*asked, "--json")))
-    assert found["similarity"] == [
+    scores = json.loads(said(firth(*asked, "--json")))
+    assert scores["similarity"] == [
         {"name": "pairs.txt", "spearman": pytest.approx(1.0), "covered": 3, "pairs": 4, "coverage": 0.75}
     ]
-    add, mul = found["analogy"]
+    add, mul = scores["analogy"]
     assert (add["method"], mul["method"]) == ("add", "mul")
     assert add["semantic"] == {"name": "semantic", "correct": 1, "covered": 1, "questions": 2, "accuracy": 1.0}
     assert (add["syntactic"]["accuracy"], add["total"]["accuracy"]) == (0.0, 0.5)
     assert [section["name"] for section in add["sections"]] == ["capitals", "gram1"]
-    assert [one["rank"] for one in found["composition"]] == [None] * 4
+    assert [one["rank"] for one in scores["composition"]] == [None] * 4
     text = said(firth(*asked))
     for part in ("pairs.txt", "1.0000", "3 of 4 pairs", "100.0%", "2 of 3", "czech + currency"):
         assert part in text
@@ -87,8 +87,8 @@ def test_evaluate_reports_similarity_analogies_and_composition(firth: Firth, vec
 def test_evaluate_folds_case_unless_told_otherwise(firth: Firth, vectors: WordVectors) -> None:
     Path("pairs.txt").write_text("Apple banana 9\nSpain Madrid 7\n")
     for option, covered in ([], 2), (["--case-sensitive"], 0):
-        found = json.loads(said(firth("vectors", "evaluate", "v.firth", "--similarity", "pairs.txt", "--json", *option)))
-        assert found["similarity"][0]["covered"] == covered
+        scores = json.loads(said(firth("vectors", "evaluate", "v.firth", "--similarity", "pairs.txt", "--json", *option)))
+        assert scores["similarity"][0]["covered"] == covered
 
 
 def test_map_writes_a_page_with_the_words_asked_for(firth: Firth, vectors: WordVectors) -> None:
@@ -99,9 +99,9 @@ def test_map_writes_a_page_with_the_words_asked_for(firth: Firth, vectors: WordV
     assert '<input id="find"' in html
     assert "<td>madrid</td>" in html
     assert "<td>paris</td>" not in html
-    found = json.loads(said(firth("vectors", "map", "v.firth", "--top", "4", "--dimensions", "3", "--out", "map.html", "--json")))
-    assert [point["word"] for point in found["points"]] == WORDS[:4]
-    assert {len(point["point"]) for point in found["points"]} == {len(found["explained"])} == {3}
+    drawn = json.loads(said(firth("vectors", "map", "v.firth", "--top", "4", "--dimensions", "3", "--out", "map.html", "--json")))
+    assert [point["word"] for point in drawn["points"]] == WORDS[:4]
+    assert {len(point["point"]) for point in drawn["points"]} == {len(drawn["explained"])} == {3}
     read = json.loads(
         said(firth("vectors", "map", "v.firth", "--words", "-", "--out", "m.html", "--json", stdin=b"lyon\nparis\nspain\n"))
     )
@@ -120,9 +120,9 @@ def test_convert_there_and_back_gives_the_same_vectors(out: str, option: list[st
 def test_counts_shows_the_known_answers(firth: Firth) -> None:
     text = said(firth("vectors", "counts", "I feel good", "I feel sad", "I have cats"))
     assert [line.split()[0] for line in text.splitlines()[-3:]] == ["0.6667", "0.3333", "0.3333"]
-    found = json.loads(said(firth("vectors", "counts", "I feel good", "I feel sad", "--json")))
-    assert found["counts"] == [[1, 1, 1, 0], [1, 1, 0, 1]]
-    assert found["cosines"][0][1] == pytest.approx(2 / 3)
+    counted = json.loads(said(firth("vectors", "counts", "I feel good", "I feel sad", "--json")))
+    assert counted["counts"] == [[1, 1, 1, 0], [1, 1, 0, 1]]
+    assert counted["cosines"][0][1] == pytest.approx(2 / 3)
 
 
 MISTAKES: dict[str, tuple[list[str], list[str]]] = {

@@ -146,12 +146,12 @@ def test_train_reports_on_the_validation_text_and_leaves_the_test_text_to_evalua
 
 def test_complete_shows_both_shares(firth: Firth, char_run: Path) -> None:
     text = "the __ is empty."
-    found = json.loads(firth("complete", char_run, text, "--candidates", "list,set,name", "--json").out)
-    assert {c["filler"] for c in found} == {"list", "set", "name"}
+    completions = json.loads(firth("complete", char_run, text, "--candidates", "list,set,name", "--json").out)
+    assert {c["filler"] for c in completions} == {"list", "set", "name"}
     keys = {"filler", "log_probability", "probability_given_left", "share", "share_given_left"}
-    assert all(c.keys() == keys for c in found)
+    assert all(c.keys() == keys for c in completions)
     table = firth("complete", char_run, text, "--candidates", "list,set,name").out
-    assert [line.split()[0] for line in table.splitlines()[1:]] == [c["filler"] for c in found]
+    assert [line.split()[0] for line in table.splitlines()[1:]] == [c["filler"] for c in completions]
     assert "share by left alone" in table
     assert firth("complete", char_run, text, "--proposals", 3).code == 0
 
@@ -258,7 +258,7 @@ def test_a_recipe_that_promises_nothing_cannot_be_verified(firth: Firth, tmp_pat
     assert "has no [expected] measured value to verify" in answer.err
 
 
-def test_version_and_help(firth: Firth) -> None:
+def test_version_and_help_are_printed(firth: Firth) -> None:
     assert firth("--version").out == f"firth {__version__}\n"
     text = firth("--help").out
     for verb in ("tour", "train", "verify", "evaluate", "generate", "score", "complete", "recipes", "results"):

@@ -35,38 +35,38 @@ def log_p(model: LanguageModel, tokens: tuple[int, ...]) -> float:
 
 
 def exhaustive(model: LanguageModel, penalty: float = 0.0) -> list[Hypothesis]:
-    found = []
+    hypotheses = []
     for length in range(STEPS):
         for body in itertools.product(range(1, VOCAB), repeat=length):
             nats = log_p(model, (*body, END))
-            found.append(Hypothesis((*body, END), nats, nats / ((6 + length) / 6) ** penalty))
-    return sorted(found, key=lambda hypothesis: -hypothesis.score)
+            hypotheses.append(Hypothesis((*body, END), nats, nats / ((6 + length) / 6) ** penalty))
+    return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
 
 
 @pytest.mark.parametrize("name", half([name for name in CONFIGS if name != "gru, reset before"]))
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_a_wide_beam_equals_exhaustive_search(name: str, penalty: float) -> None:
     model = random_model(name, VOCAB)
-    found, truth = searched(model, size=ALL, penalty=penalty), exhaustive(model, penalty)
-    assert [h.tokens for h in found] == [h.tokens for h in truth]
+    hypotheses, truth = searched(model, size=ALL, penalty=penalty), exhaustive(model, penalty)
+    assert [h.tokens for h in hypotheses] == [h.tokens for h in truth]
     # float32 sums of `STEPS` logarithms of up to about 10
-    assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in truth], abs=STEPS * 10 * 2**-23)
+    assert [h.log_probability for h in hypotheses] == pytest.approx([h.log_probability for h in truth], abs=STEPS * 10 * 2**-23)
 
 
 @pytest.mark.parametrize("name", ["lstm", "transformer, learned"])
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_narrow_beam_gives_true_scores_in_order(name: str, size: int) -> None:
     model = random_model(name, VOCAB)
-    found = searched(model, size=size)
-    scores = [h.log_probability for h in found]
-    assert len(found) <= size
+    hypotheses = searched(model, size=size)
+    scores = [h.log_probability for h in hypotheses]
+    assert len(hypotheses) <= size
     assert scores == sorted(scores, reverse=True)
-    assert scores == pytest.approx([log_p(model, h.tokens) for h in found], abs=STEPS * 10 * 2**-23)
+    assert scores == pytest.approx([log_p(model, h.tokens) for h in hypotheses], abs=STEPS * 10 * 2**-23)
 
 
 def test_only_finished_hypotheses_are_returned_and_none_goes_on_after_its_end() -> None:
-    found = searched(random_model("gru", VOCAB), size=ALL)
-    assert all(h.tokens.count(END) == 1 and h.tokens[-1] == END for h in found)
+    hypotheses = searched(random_model("gru", VOCAB), size=ALL)
+    assert all(h.tokens.count(END) == 1 and h.tokens[-1] == END for h in hypotheses)
     assert searched(random_model("gru", VOCAB), size=3, end=VOCAB) == []
 
 
@@ -83,12 +83,14 @@ def every(model: LanguageModel, length: int = STEPS) -> list[tuple[int, ...]]:
 def test_with_limit_ends_unfinished_texts_compete_with_finished_ones(penalty: float) -> None:
     model = random_model("gru", VOCAB)
     truth = {tokens: log_p(model, tokens) for tokens in every(model)}
-    found = searched(model, size=2 * ALL, penalty=penalty, limit_ends=True)
-    assert {h.tokens for h in found} == set(truth)
-    assert [h.finished for h in found] == [h.tokens[-1] == END for h in found]
-    assert [h.log_probability for h in found] == pytest.approx([truth[h.tokens] for h in found], abs=STEPS * 10 * 2**-23)
+    hypotheses = searched(model, size=2 * ALL, penalty=penalty, limit_ends=True)
+    assert {h.tokens for h in hypotheses} == set(truth)
+    assert [h.finished for h in hypotheses] == [h.tokens[-1] == END for h in hypotheses]
+    assert [h.log_probability for h in hypotheses] == pytest.approx(
+        [truth[h.tokens] for h in hypotheses], abs=STEPS * 10 * 2**-23
+    )
     ranked = sorted(truth, key=lambda tokens: -truth[tokens] / ((5 + len(tokens)) / 6) ** penalty)
-    assert [h.tokens for h in found] == ranked
+    assert [h.tokens for h in hypotheses] == ranked
 
 
 def test_a_text_can_end_with_several_tokens() -> None:
@@ -103,10 +105,10 @@ def test_a_text_can_end_with_several_tokens() -> None:
 
     early = [(*body, 4, 2) for n in range(STEPS - 2) for body in itertools.product(range(1, VOCAB), repeat=n)]
     truth = {tokens: log_p(model, tokens) for tokens in [*every(model), *early] if possible(tokens)}
-    found = searched(model, size=2 * ALL, limit_ends=True, ended=ended)
-    assert [h.tokens for h in found] == sorted(truth, key=lambda tokens: -truth[tokens])
-    assert [h.finished for h in found] == [h.tokens[-1] == END or h.tokens[-2:] == (4, 2) for h in found]
-    assert any(h.tokens == (4, 2) for h in found)
+    hypotheses = searched(model, size=2 * ALL, limit_ends=True, ended=ended)
+    assert [h.tokens for h in hypotheses] == sorted(truth, key=lambda tokens: -truth[tokens])
+    assert [h.finished for h in hypotheses] == [h.tokens[-1] == END or h.tokens[-2:] == (4, 2) for h in hypotheses]
+    assert any(h.tokens == (4, 2) for h in hypotheses)
 
 
 @pytest.mark.parametrize("seen", half([None, PROMPT_T], 1), ids=["generated tokens", "the prompt, too"])
@@ -126,11 +128,11 @@ def test_a_beam_with_a_repetition_penalty_ranks_by_the_penalised_distribution(se
 
     truth = {tokens: penalised(tokens) for tokens in every(model)}
     seen_BP = None if seen is None else seen.unsqueeze(0)
-    found = searched(model, size=2 * ALL, limit_ends=True, repetition=theta, seen_BP=seen_BP)
-    assert [h.tokens for h in found] == sorted(truth, key=lambda tokens: -truth[tokens])
+    hypotheses = searched(model, size=2 * ALL, limit_ends=True, repetition=theta, seen_BP=seen_BP)
+    assert [h.tokens for h in hypotheses] == sorted(truth, key=lambda tokens: -truth[tokens])
     close = STEPS * 10 * 2**-22
-    assert [h.score for h in found] == pytest.approx([truth[h.tokens] for h in found], abs=close)
-    assert [h.log_probability for h in found] == pytest.approx([log_p(model, h.tokens) for h in found], abs=close)
+    assert [h.score for h in hypotheses] == pytest.approx([truth[h.tokens] for h in hypotheses], abs=close)
+    assert [h.log_probability for h in hypotheses] == pytest.approx([log_p(model, h.tokens) for h in hypotheses], abs=close)
 
 
 class Chain:
@@ -151,18 +153,18 @@ class Chain:
 
     def every(self, steps: int) -> dict[tuple[int, ...], float]:
         """log p of every possible sequence of up to `steps` tokens that ends, after token 0."""
-        vocab, found = len(self.log_p_VE), {}
+        vocab, nats_of = len(self.log_p_VE), {}
         alive: dict[tuple[int, ...], float] = {(): 0.0}
         for _ in range(steps):
             for before, nats in alive.items():
-                found[(*before, vocab)] = nats + float(self.log_p_VE[before[-1] if before else 0, vocab])
+                nats_of[(*before, vocab)] = nats + float(self.log_p_VE[before[-1] if before else 0, vocab])
             alive = {
                 (*before, token): nats + float(self.log_p_VE[before[-1] if before else 0, token])
                 for before, nats in alive.items()
                 for token in range(vocab)
                 if self.log_p_VE[before[-1] if before else 0, token] > -torch.inf
             }
-        return found
+        return nats_of
 
 
 @pytest.mark.parametrize("vocab", third(range(2, 21)))
@@ -172,16 +174,16 @@ def test_a_beam_may_be_wider_than_there_are_continuations(vocab: int) -> None:
     every = chain.every(steps=3)
     enough = len(every) * (vocab + 1)
     for size in [*range(1, 2 * vocab + 3), enough]:
-        (found,) = beam(chain, chain, torch.zeros(1, 1, dtype=torch.long), size=size, limits=[3], end=vocab)
-        assert len({h.tokens for h in found}) == len(found) <= size
-        assert [h.log_probability for h in found] == pytest.approx([every[h.tokens] for h in found], abs=1e-5)
+        (hypotheses,) = beam(chain, chain, torch.zeros(1, 1, dtype=torch.long), size=size, limits=[3], end=vocab)
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses) <= size
+        assert [h.log_probability for h in hypotheses] == pytest.approx([every[h.tokens] for h in hypotheses], abs=1e-5)
         if size == enough:
-            assert {h.tokens for h in found} == set(every)
+            assert {h.tokens for h in hypotheses} == set(every)
 
 
 def test_what_has_not_ended_is_returned_where_that_is_wanted_and_marked() -> None:
-    found = searched(random_model("gru", VOCAB), size=3, end=VOCAB, unfinished=True)
-    assert [(len(h.tokens), h.finished) for h in found] == [(STEPS, False)] * 3
+    hypotheses = searched(random_model("gru", VOCAB), size=3, end=VOCAB, unfinished=True)
+    assert [(len(h.tokens), h.finished) for h in hypotheses] == [(STEPS, False)] * 3
     assert all(h.finished for h in searched(random_model("gru", VOCAB), size=ALL, unfinished=True))
 
 
@@ -190,10 +192,10 @@ def test_texts_searched_together_are_searched_as_if_alone(name: str) -> None:
     """With limits of their own, so that some are done before others."""
     model, prompt_BT, limits = random_model(name, VOCAB), torch.tensor([[3, 1, 4], [2, 2, 2], [1, 4, 3]]), [4, 1, 3]
     together = beam(model, model.start(3), prompt_BT, size=3, limits=limits, end=END, penalty=0.6)
-    for found, prompt_T, limit in zip(together, prompt_BT, limits, strict=True):
+    for hypotheses, prompt_T, limit in zip(together, prompt_BT, limits, strict=True):
         alone = searched(model, prompt_T, size=3, limits=[limit], penalty=0.6)
-        assert [h.tokens for h in found] == [h.tokens for h in alone]
-        assert [h.score for h in found] == pytest.approx([h.score for h in alone], abs=1e-5)
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone], abs=1e-5)
 
 
 @pytest.mark.parametrize("vocab", [8 * BLOCK, 8 * BLOCK + 1, 9 * BLOCK - 1], ids=["whole blocks", "one token over", "one short"])
@@ -242,12 +244,12 @@ class Scripted:
 def test_with_a_penalty_a_text_is_done_when_nothing_alive_would_be_better_by_ending_now() -> None:
     prompt = torch.zeros(1, 1, dtype=torch.long)
     early = Scripted(0.6, 0.1)
-    (found,) = beam(early, early, prompt, size=1, limits=[50], end=0, penalty=1.0)
-    assert (found[0].tokens, early.steps) == ((0,), 1), "log 0.4 / lp(2) is below log 0.6, though log 0.4 / lp(50) is not"
+    (hypotheses,) = beam(early, early, prompt, size=1, limits=[50], end=0, penalty=1.0)
+    assert (hypotheses[0].tokens, early.steps) == ((0,), 1), "log 0.4 / lp(2) is below log 0.6, though log 0.4 / lp(50) is not"
     late = Scripted(0.4, 1 - 1e-6)
-    (found,) = beam(late, late, prompt, size=1, limits=[50], end=0, penalty=1.0)
-    assert (found[0].tokens, late.steps) == ((1, 0), 2)
-    assert found[0].score == pytest.approx(math.log(0.6) / (7 / 6), abs=1e-4)
+    (hypotheses,) = beam(late, late, prompt, size=1, limits=[50], end=0, penalty=1.0)
+    assert (hypotheses[0].tokens, late.steps) == ((1, 0), 2)
+    assert hypotheses[0].score == pytest.approx(math.log(0.6) / (7 / 6), abs=1e-4)
 
 
 @torch.inference_mode()
@@ -260,7 +262,7 @@ def test_the_best_candidates_are_those_of_all_probabilities(banned: tuple[int, .
     log_p_ASV = torch.log_softmax(logits.double(), -1).view(2, 3, vocab)
     log_p_ASV[..., list(banned)] = -torch.inf
     exact_AC, place_AC = (score_AS.unsqueeze(-1) + log_p_ASV).flatten(1).topk(6)
-    found_AC, parent_AC, token_AC = _candidates(logits, score_AS, 6, None, banned)
-    torch.testing.assert_close(found_AC.double(), exact_AC, rtol=1e-6, atol=2e-6)
+    total_AC, parent_AC, token_AC = _candidates(logits, score_AS, 6, None, banned)
+    torch.testing.assert_close(total_AC.double(), exact_AC, rtol=1e-6, atol=2e-6)
     assert torch.equal(parent_AC * vocab + token_AC, place_AC)
     assert torch.equal(logits, given)

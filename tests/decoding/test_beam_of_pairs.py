@@ -67,8 +67,8 @@ def test_no_prefix_is_computed_twice(name: str) -> None:
     asked: list[tuple[int, int]] = []
     with torch.inference_mode():
         state = model.start(model.encode(SOURCE_BS, LENGTH_B))
-    found = beam(Endless(model, asked), state, prompt(3), size=SIZE, limits=[LIMIT] * 3, end=END, unfinished=True)
-    assert {len(one.tokens) for text in found for one in text} == {LIMIT}
+    texts = beam(Endless(model, asked), state, prompt(3), size=SIZE, limits=[LIMIT] * 3, end=END, unfinished=True)
+    assert {len(one.tokens) for text in texts for one in text} == {LIMIT}
     # The first token of all beams comes from one reading of <eos>; the last token of each is not read.
     assert asked == [(3, 1)] + [(3 * SIZE, 1)] * (LIMIT - 1)
 
@@ -84,7 +84,7 @@ def test_a_cached_beam_is_an_uncached_beam(name: str, penalty: float) -> None:
     nothing = torch.zeros(3, 0, dtype=torch.long)
     uncached = beam(Uncached(model), Reread(SOURCE_BS, LENGTH_B, nothing), prompt(3), **given)
     assert [[one.tokens for one in text] for text in cached] == [[one.tokens for one in text] for text in uncached]
-    scores = [[one.score for text in found for one in text] for found in (cached, uncached)]
+    scores = [[one.score for text in texts for one in text] for texts in (cached, uncached)]
     assert scores[0] == pytest.approx(scores[1], abs=LIMIT * 10 * 2**-23)  # sums of logarithms in float32
     assert len({one.tokens for text in cached for one in text}) > SIZE, "the texts are translated differently"
 
@@ -120,9 +120,9 @@ def translator(name: str) -> ConditionalDecoder:
 def test_memory_of_a_fixed_size_changes_nothing(name: str) -> None:
     """The source is padded, too."""
     model = translator(name)
-    for found, expected in zip(searched(model, InFixedMemory(model)), searched(model, model), strict=True):
-        assert [one.tokens for one in found] == [one.tokens for one in expected]
-        assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-9)
+    for hypotheses, expected in zip(searched(model, InFixedMemory(model)), searched(model, model), strict=True):
+        assert [one.tokens for one in hypotheses] == [one.tokens for one in expected]
+        assert [one.score for one in hypotheses] == pytest.approx([one.score for one in expected], rel=1e-9)
 
 
 @pytest.mark.gpu
@@ -133,7 +133,7 @@ def test_replayed_steps_find_what_the_cpu_finds(name: str) -> None:
     expected = searched(model, model)
     for _ in range(3):
         replayed = Replayed(model.cuda(), LIMIT)
-        found = searched(model, replayed, "cuda")
-        assert [[one.tokens for one in text] for text in found] == [[one.tokens for one in text] for text in expected]
+        texts = searched(model, replayed, "cuda")
+        assert [[one.tokens for one in text] for text in texts] == [[one.tokens for one in text] for text in expected]
     assert replayed.captured is not None
     assert replayed.captured._steps

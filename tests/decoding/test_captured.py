@@ -123,8 +123,8 @@ def test_the_text_is_that_of_the_cpu(settings: dict[str, Any], temperature: floa
         config = DecodingConfig(tokens=70, temperature=temperature, top_k=5, repetition_penalty=penalty, seed=3)
         expected = torch.stack(list(generate(model.cpu(), prompt_BT, config)))
         for _ in range(4):  # the first times, prompts are read and tokens drawn without a graph
-            found = torch.stack(list(generate(model.cuda(), prompt_BT.cuda(), config)))
-            assert torch.equal(found.cpu(), expected)
+            text = torch.stack(list(generate(model.cuda(), prompt_BT.cuda(), config)))
+            assert torch.equal(text.cpu(), expected)
     borrower = Borrower()
     steps = lend(model, borrower)
     assert {shape for _, shape, _, _ in steps._steps} == (

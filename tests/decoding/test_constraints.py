@@ -68,11 +68,11 @@ def sampled(made: Tokenizer, config: DecodingConfig, number: int, before: tuple[
     """Texts drawn from random logits, spelled as after the tokens `before`."""
     ends = made.ends if made.kind != "word" else ()
     texts = [TextSoFar(config, before, Spelled(made.spelling, ends, made.begins_text(before))) for _ in range(number)]
-    random, found = torch.Generator().manual_seed(len(before)), dict[int, str]()
+    random, ended = torch.Generator().manual_seed(len(before)), dict[int, str]()
     for _ in range(200):
-        going = [n for n in range(number) if n not in found]
+        going = [n for n in range(number) if n not in ended]
         if not going:
-            return [found[n] for n in range(number)]
+            return [ended[n] for n in range(number)]
         chain = Chain([texts[n] for n in going], CPU)
         logits_nV = 2 * torch.randn(len(going), made.vocab, generator=random)
         token_n, _ = chain.choose(logits_nV, torch.rand(len(going), generator=random, dtype=torch.float64))
@@ -80,7 +80,7 @@ def sampled(made: Tokenizer, config: DecodingConfig, number: int, before: tuple[
             texts[n].add(token, 1.0)
             assert texts[n].failure is None
             if token in ends or texts[n].ended:
-                found[n] = _shown(made, before, [one for one in texts[n].tokens[len(before) :] if one not in ends])
+                ended[n] = _shown(made, before, [one for one in texts[n].tokens[len(before) :] if one not in ends])
     raise AssertionError("a text did not end")
 
 
@@ -112,8 +112,8 @@ def test_thousands_of_texts_match(kind: str, after: bool) -> None:
 @pytest.mark.parametrize("kind", half([*OWN, *IMPORTED], 1))
 def test_all_choices_are_found_and_nothing_else(kind: str) -> None:
     choices = ("yes", "no", "the cat", "the cats sit") if kind == "word" else ("yes", "no", "the cat", "the cats", "x_y", "z")
-    found = sampled(tokenizer(kind), DecodingConfig(choice=choices), 200)
-    assert set(found) == set(choices)
+    texts = sampled(tokenizer(kind), DecodingConfig(choice=choices), 200)
+    assert set(texts) == set(choices)
 
 
 SCHEMA = {
@@ -131,11 +131,11 @@ SCHEMA = {
 @pytest.mark.parametrize("kind", half(kind for kind in (*OWN, *IMPORTED) if kind not in ("word", "wordpiece")))
 def test_a_thousand_answers_are_json_of_their_schema(kind: str) -> None:
     for text in sampled(tokenizer(kind), DecodingConfig(json_schema=json.dumps(SCHEMA), top_k=40), 200):
-        found = json.loads(text)
-        assert set(found) <= {"fruit", "count", "words"}
-        assert found["fruit"] in ("Äpfel", "Birnen")
-        assert found["count"] in range(100)
-        words = found.get("words", [])
+        answer = json.loads(text)
+        assert set(answer) <= {"fruit", "count", "words"}
+        assert answer["fruit"] in ("Äpfel", "Birnen")
+        assert answer["count"] in range(100)
+        words = answer.get("words", [])
         assert len(words) <= 2
         assert all(isinstance(word, str) and len(word) <= 3 for word in words)
 
@@ -169,8 +169,8 @@ def test_a_text_may_end_where_it_matches_and_go_on_if_it_can() -> None:
     made = tokenizer("bpe")
     end = made.eos
     assert end is not None
-    found = sampled(made, DecodingConfig(regex="a+"), 300)
-    assert min(map(len, found)) == 1 < max(map(len, found))
+    texts = sampled(made, DecodingConfig(regex="a+"), 300)
+    assert min(map(len, texts)) == 1 < max(map(len, texts))
     text = TextSoFar(DecodingConfig(regex="aa+"), (), Spelled(made.spelling, (end,)))
     assert not text.matches
     for _ in range(2):
@@ -254,10 +254,10 @@ def test_rows_of_the_engine_match_beside_rows_that_need_not() -> None:
     model = random_model("transformer, rotary", made.vocab)
     jobs = [job(config, (1, 2, 3 + n), n) for n, config in enumerate((REGEX, FREE, REGEX, FREE, REGEX))]
     heard = events(Engine(model, slots=3, tokenizer=made), jobs)
-    for one, found in zip(jobs, heard, strict=True):
-        tokens = written(found)
+    for one, told in zip(jobs, heard, strict=True):
+        tokens = written(told)
         if one.config is REGEX:
-            assert found[-1] == Finished("stop") or len(tokens) == 20
+            assert told[-1] == Finished("stop") or len(tokens) == 20
             assert re.fullmatch("[a-z]{3}( [a-z]{2})?", made.decode(tokens))
         assert tokens == written(events(Engine(model, tokenizer=made), [one])[0])
 

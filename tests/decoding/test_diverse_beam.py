@@ -40,7 +40,7 @@ def loop(
     model: LanguageModel, prompt_T: Tensor, groups: int, width: int, diversity: float, end: int = END, alpha: float = 0.0
 ) -> dict[tuple[int, ...], float]:
     """Score of every text that is found. A group is done when no beam of it would be among its `width` best by ending now."""
-    found: list[dict[tuple[int, ...], float]] = [{} for _ in range(groups)]
+    finished: list[dict[tuple[int, ...], float]] = [{} for _ in range(groups)]
     beams: list[Beams] = [[((), 0.0)] for _ in range(groups)]
     for step in range(1, LIMIT + 1):
         used = [0] * VOCAB
@@ -56,11 +56,11 @@ def loop(
                 used[tokens[-1]] += 1
             if step == LIMIT:
                 ended |= {tokens: total / lp(step, alpha) for tokens, total in beams[group]}
-            found[group] = dict(sorted((found[group] | ended).items(), key=lambda one: -one[1])[:width])
+            finished[group] = dict(sorted((finished[group] | ended).items(), key=lambda one: -one[1])[:width])
             hope = max((total for _, total in beams[group]), default=-math.inf) / lp(step + 1, alpha)
-            if len(found[group]) == width and hope <= min(found[group].values()):
+            if len(finished[group]) == width and hope <= min(finished[group].values()):
                 beams[group] = []
-    return {tokens: score for group in found for tokens, score in group.items()}
+    return {tokens: score for group in finished for tokens, score in group.items()}
 
 
 @pytest.mark.parametrize(
@@ -74,19 +74,19 @@ def loop(
 def test_diverse_beam_search_is_the_loop(groups: int, width: int, diversity: float, alpha: float, seed: int, end: int) -> None:
     model = random_model("gru", VOCAB, seed=seed)
     together = searched(model, PROMPTS, size=groups * width, groups=groups, diversity=diversity, penalty=alpha, end=end)
-    for prompt_T, found in zip(PROMPTS, together, strict=True):
+    for prompt_T, hypotheses in zip(PROMPTS, together, strict=True):
         truth = loop(model, prompt_T, groups, width, diversity, end, alpha)
-        assert {h.tokens for h in found} == set(truth)
-        assert [h.score for h in found] == pytest.approx(sorted(truth.values(), reverse=True), abs=1e-5)
-        for h in found:
+        assert {h.tokens for h in hypotheses} == set(truth)
+        assert [h.score for h in hypotheses] == pytest.approx(sorted(truth.values(), reverse=True), abs=1e-5)
+        for h in hypotheses:
             assert h.log_probability / lp(len(h.tokens), alpha) == pytest.approx(h.score, abs=1e-5)
             assert h.finished == (h.tokens[-1] == end)
 
 
 def test_some_of_these_end_and_some_do_not() -> None:
     """Or the test above would not see one of the two."""
-    found = searched(random_model("gru", VOCAB, seed=1), PROMPTS, size=6, groups=3, diversity=0.3)
-    assert {h.finished for text in found for h in text} == {True, False}
+    texts = searched(random_model("gru", VOCAB, seed=1), PROMPTS, size=6, groups=3, diversity=0.3)
+    assert {h.finished for text in texts for h in text} == {True, False}
 
 
 def test_the_first_group_is_an_ordinary_beam() -> None:
@@ -99,8 +99,8 @@ def test_the_first_group_is_an_ordinary_beam() -> None:
 def test_without_diversity_all_groups_find_the_same_and_it_is_returned_once() -> None:
     model = random_model("rnn", VOCAB)
     grouped = searched(model, PROMPTS, size=6, groups=3, diversity=0.0)
-    for plain, found in zip(searched(model, PROMPTS, size=2), grouped, strict=True):
-        assert [h.tokens for h in found] == [h.tokens for h in plain]
+    for plain, hypotheses in zip(searched(model, PROMPTS, size=2), grouped, strict=True):
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in plain]
 
 
 def test_texts_searched_together_are_searched_as_if_alone() -> None:
@@ -108,10 +108,10 @@ def test_texts_searched_together_are_searched_as_if_alone() -> None:
     model, limits = random_model("gru", VOCAB), [6, 1, 4]
     given: dict[str, Any] = {"size": 4, "groups": 2, "diversity": 0.7, "penalty": 0.6, "repetition": 1.3}
     together = searched(model, PROMPTS, limits=limits, seen_BP=PROMPTS, **given)
-    for n, found in enumerate(together):
+    for n, hypotheses in enumerate(together):
         (alone,) = searched(model, PROMPTS[n : n + 1], limits=limits[n : n + 1], seen_BP=PROMPTS[n : n + 1], **given)
-        assert [h.tokens for h in found] == [h.tokens for h in alone]
-        assert [h.score for h in found] == pytest.approx([h.score for h in alone], abs=1e-5)
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone], abs=1e-5)
 
 
 def test_more_diversity_means_more_different_first_tokens() -> None:

@@ -191,8 +191,8 @@ def test_a_scored_prompt_has_the_log_probabilities_of_score(name: str, length: i
         scored = one.written()[:length]
         assert [event.id for event in scored] == prompt.tolist()
         assert scored[0].log_probability is None
-        found = [event.log_probability for event in scored[1:]]
-        assert found == pytest.approx(read_log_probabilities(model, prompt) if length > 1 else [], abs=1e-9)
+        log_probabilities = [event.log_probability for event in scored[1:]]
+        assert log_probabilities == pytest.approx(read_log_probabilities(model, prompt) if length > 1 else [], abs=1e-9)
         assert all(event.top[0][1] >= (event.log_probability or -math.inf) for event in scored[1:])
     assert [one.ids()[length:] for one in heard] == [alone(model, jobs[0]), [], alone(model, jobs[0])]
 

@@ -171,12 +171,12 @@ def test_several_processes_use_one_engine(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture
 def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[EngineDoor, Any, list[Any]]]:
     """An engine's process, run in a thread: its door, the pipe of its owner, and its engine."""
-    found: list[Any] = []
+    engines: list[Any] = []
 
     class Kept(Engine):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
-            found.append(weakref.ref(self))
+            engines.append(weakref.ref(self))
 
     monkeypatch.setattr(engine_work, "Engine", Kept)
     monkeypatch.setattr(engine_work, "_PATIENCE", 0.2)
@@ -189,7 +189,7 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[E
     assert ours.recv() == engine_work.READY
     reading = threading.Thread(target=drained, args=(ours,), daemon=True)
     reading.start()
-    yield door, ours, found
+    yield door, ours, engines
     ours.send([("close", False, None)])
     thread.join(SECONDS)
     theirs.close()

@@ -46,37 +46,37 @@ def assert_same(p_V: Tensor, expected: dict[int, float]) -> None:
 def test_typical_sampling_equals_hugging_face(typical_p: float) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     process = pytest.importorskip("transformers.generation.logits_process", reason="make test installs it")
-    found_BV = probabilities(logits(), DecodingConfig(typical_p=typical_p))
+    p_BV = probabilities(logits(), DecodingConfig(typical_p=typical_p))
     theirs_BV = torch.softmax(process.TypicalLogitsWarper(typical_p)(None, logits()), -1)
-    torch.testing.assert_close(found_BV, theirs_BV)
-    assert 1 <= int((found_BV > 0).sum(1).min()) < V
+    torch.testing.assert_close(p_BV, theirs_BV)
+    assert 1 <= int((p_BV > 0).sum(1).min()) < V
 
 
 @pytest.mark.parametrize("typical_p", [0.3, 0.7])
 def test_typical_sampling_equals_llama_cpp(typical_p: float) -> None:
-    for found_V, row in zip(probabilities(logits(), DecodingConfig(typical_p=typical_p)), logits(), strict=True):
-        assert_same(found_V, llama_cpp_p(row, lambda one: one.llama_sampler_init_typical(typical_p, 1)))
+    for p_V, row in zip(probabilities(logits(), DecodingConfig(typical_p=typical_p)), logits(), strict=True):
+        assert_same(p_V, llama_cpp_p(row, lambda one: one.llama_sampler_init_typical(typical_p, 1)))
 
 
 @pytest.mark.parametrize("threshold", [0.02, 0.1, 0.3, 0.5])
 def test_xtc_excludes_what_llama_cpp_excludes(threshold: float) -> None:
     config = DecodingConfig(xtc_probability=1.0, xtc_threshold=threshold)
-    for found_V, row in zip(probabilities(logits(), config), logits(), strict=True):
-        assert_same(found_V, llama_cpp_p(row, lambda one: one.llama_sampler_init_xtc(1.0, threshold, 1, 0)))
+    for p_V, row in zip(probabilities(logits(), config), logits(), strict=True):
+        assert_same(p_V, llama_cpp_p(row, lambda one: one.llama_sampler_init_xtc(1.0, threshold, 1, 0)))
 
 
 @pytest.mark.parametrize("threshold", [0.02, 0.1, 0.15])
 def test_xtc_is_a_mixture_of_both_distributions(threshold: float) -> None:
     """By its definition: the tokens above the threshold, but for the least probable one, are excluded with probability π."""
     plain_BV = torch.softmax(logits().double(), -1)
-    found_BV = probabilities(logits(), DecodingConfig(xtc_probability=0.3, xtc_threshold=threshold))
+    mixed_BV = probabilities(logits(), DecodingConfig(xtc_probability=0.3, xtc_threshold=threshold))
     several = 0
-    for found, plain in zip(found_BV.tolist(), plain_BV.tolist(), strict=True):
+    for mixed, plain in zip(mixed_BV.tolist(), plain_BV.tolist(), strict=True):
         top = sorted((n for n in range(V) if plain[n] >= threshold), key=lambda n: plain[n])[1:]
         several += bool(top)
         rest = 1 - math.fsum(plain[n] for n in top)
         expected = [0.7 * p + (0.0 if n in top else 0.3 * p / rest) for n, p in enumerate(plain)]
-        assert found == pytest.approx(expected, abs=1e-6)
+        assert mixed == pytest.approx(expected, abs=1e-6)
     assert several
 
 
@@ -118,12 +118,12 @@ def test_mirostat_keeps_the_surprisal_of_a_text_near_its_target() -> None:
 
 def slow_repetitions(tokens: list[int]) -> dict[int, int]:
     """By comparing all pairs of ends."""
-    found: dict[int, int] = {}
+    longest: dict[int, int] = {}
     for at in range(1, len(tokens)):
         for length in range(1, at + 1):
             if tokens[at - length : at] == tokens[len(tokens) - length :]:
-                found[tokens[at]] = max(found.get(tokens[at], 0), length)
-    return found
+                longest[tokens[at]] = max(longest.get(tokens[at], 0), length)
+    return longest
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -132,11 +132,11 @@ def test_dry_penalises_every_continuation_of_a_repetition_by_its_length(seed: in
     lengths = slow_repetitions(tokens)
     assert repetitions(tokens) == lengths
     config = DecodingConfig(dry_multiplier=0.8, dry_base=1.5, dry_allowed_length=2)
-    found_V = penalised(logits(rows=1), config, torch.tensor([tokens]))[0]
+    penalised_V = penalised(logits(rows=1), config, torch.tensor([tokens]))[0]
     expected = logits(rows=1)[0].tolist()
     for token, length in lengths.items():
         expected[token] -= 0.8 * 1.5 ** (length - 2) if length >= 2 else 0.0
-    assert found_V.tolist() == pytest.approx(expected, rel=1e-6)
+    assert penalised_V.tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_text_without_repetition_is_not_penalised_by_dry() -> None:

@@ -32,9 +32,9 @@ def test_what_is_exported_is_imported_again() -> None:
 def test_a_gguf_file_gives_what_filters_call_theirs_and_names_the_rest() -> None:
     metadata = {"general.name": "x", "general.sampling.temp": 0.5, "general.sampling.top_k": 40, "general.sampling.mirostat": 2}
     with pytest.warns(UserWarning, match="does not apply these settings .*: general.sampling.mirostat = 2"):
-        found = from_gguf(metadata | {"general.sampling.xtc_probability": 0.25, "general.sampling.xtc_threshold": 0.2})
-    assert found == {"temperature": 0.5, "top_k": 40, "xtc_probability": 0.25, "xtc_threshold": 0.2}
-    assert type(found["top_k"]) is int
+        settings = from_gguf(metadata | {"general.sampling.xtc_probability": 0.25, "general.sampling.xtc_threshold": 0.2})
+    assert settings == {"temperature": 0.5, "top_k": 40, "xtc_probability": 0.25, "xtc_threshold": 0.2}
+    assert type(settings["top_k"]) is int
 
 
 @pytest.mark.parametrize("value", [[1], "0.5", True, {}])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from searches import beam
 from shares import half, third
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, lengths_read, random_model
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
@@ -82,22 +81,10 @@ def test_a_row_does_not_depend_on_the_others(name: str) -> None:
     assert torch.equal(together, alone)
 
 
-def counted(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
-    return read
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_each_token_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(name, VOCAB)
-    read = counted(model, monkeypatch)
+    read = lengths_read(model, monkeypatch)
     generated(model, prompt(5), 7)
     assert read == [5, 1, 1, 1, 1, 1, 1]  # the prompt in one call; the last token is not read at all
 
@@ -105,7 +92,7 @@ def test_each_token_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_long_generation_costs_at_most_two_readings_per_token(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(name, VOCAB)
-    read = counted(model, monkeypatch)
+    read = lengths_read(model, monkeypatch)
     generated(model, prompt(5), 100)
     assert sum(read) <= 2 * (5 + 100)
     assert max(read) <= CONTEXT
@@ -113,7 +100,7 @@ def test_a_long_generation_costs_at_most_two_readings_per_token(name: str, monke
 
 def test_a_recurrent_model_reads_each_token_once_however_long_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model("gru", VOCAB)
-    read = counted(model, monkeypatch)
+    read = lengths_read(model, monkeypatch)
     generated(model, prompt(5), 100)
     assert sum(read) == 5 + 99
 
@@ -130,7 +117,7 @@ def test_tokens_come_one_at_a_time() -> None:
     """The second is not worked out before it is asked for, so a caller can stream and stop."""
     model = random_model("rnn", VOCAB)
     with pytest.MonkeyPatch.context() as patch:
-        read = counted(model, patch)
+        read = lengths_read(model, patch)
         tokens = generate(model, prompt(4), DecodingConfig(tokens=50))
         assert next(tokens).shape == (B,)
         assert read == [4]
@@ -140,7 +127,7 @@ def test_tokens_come_one_at_a_time() -> None:
 def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str) -> None:
     """Also what is no longer held in a bounded context."""
     model, theta, steps = random_model(name, VOCAB), 1.3, 2 * CONTEXT
-    found_BT = generated(model, prompt(4), steps, repetition_penalty=theta)
+    token_BT = generated(model, prompt(4), steps, repetition_penalty=theta)
     for row, start in enumerate(prompt(4).tolist()):
         text, held = list(start), list(start)
         for _ in range(steps):
@@ -151,7 +138,7 @@ def test_a_repetition_penalty_counts_the_prompt_and_what_was_generated(name: str
             text, held = [*text, int(x_V.argmax())], [*held, int(x_V.argmax())]
             if model.context is not None and len(held) > model.context:
                 held = held[-(model.context // 2) :]
-        assert found_BT[row].tolist() == text[len(start) :]
+        assert token_BT[row].tolist() == text[len(start) :]
 
 
 @pytest.mark.parametrize("name", third(["gru", *TRANSFORMERS]))
@@ -159,8 +146,8 @@ def test_a_beam_past_the_context_is_a_beam_that_reads_everything_again(name: str
     """Each hypothesis against its own text, read without a state and cut to its later half when the context is full."""
     model, steps = random_model(name, VOCAB), CONTEXT + 9
     endless = EndlessText(model)
-    found = beam(endless, endless.start(2), prompt(5, 2), size=3, limits=[steps] * 2, end=VOCAB, limit_ends=True)
-    for start, texts in zip(prompt(5, 2).tolist(), found, strict=True):
+    beams = beam(endless, endless.start(2), prompt(5, 2), size=3, limits=[steps] * 2, end=VOCAB, limit_ends=True)
+    for start, texts in zip(prompt(5, 2).tolist(), beams, strict=True):
         for hypothesis in texts:
             held, total = list(start), 0.0
             for token in hypothesis.tokens:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from largest_tensor import Largest
 from shares import half, third
+from small_models import CONFIGS, lengths_read, random_model
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from firth.decoding import prefill as module
 from firth.decoding.config import DecodingConfig
@@ -20,7 +19,6 @@ from firth.decoding.generate import generate
 from firth.decoding.prefill import prefill
 from firth.layers.state import AttentionState, KeyValue
 from firth.models import LanguageModel, TransformerConfig, language_model
-from tests.small_models import CONFIGS, random_model
 
 VOCAB, B = 11, 3
 
@@ -44,38 +42,11 @@ def test_chunks_give_the_logits_of_one_call_and_the_same_state(name: str, chunk:
 def test_the_text_does_not_depend_on_the_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, config = random_model(name, VOCAB), DecodingConfig(tokens=20, temperature=0.0)
     once = torch.stack(list(generate(model, prompt(10), config)))
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     monkeypatch.setattr(module.prefill, "__defaults__", (3,))
     assert torch.equal(torch.stack(list(generate(model, prompt(10), config))), once)
     assert read[:5] == [3, 3, 3, 1, 1]
     assert max(read) == 3  # also when a full context slides
-
-
-class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor that an operation makes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        sizes = [leaf.numel() for leaf in tree_leaves(made) if isinstance(leaf, Tensor)]
-        self.elements = max([self.elements, *sizes])
-        return made
-
-
-@contextmanager
-def largest_tensor() -> Iterator[Largest]:
-    with torch.inference_mode(), Largest() as found:
-        yield found
 
 
 LONG = ["transformer, rotary", "transformer, shaw, window", "transformer, alibi, strictly causal", "linear", "based"]
@@ -97,12 +68,12 @@ def test_no_tensor_is_larger_than_a_chunk_times_the_length(name: str) -> None:
         1 + config.width // config.attention.heads + (config.width // config.attention.heads) ** 2
     )  # of Based's Taylor expansion
     bound = max(config.attention.heads * chunk * T, 2 * T * config.width, chunk * config.width * features)
-    with largest_tensor() as found:
+    with torch.inference_mode(), Largest() as in_chunks:
         prefill(model, token_1T, model.start(1), chunk)
-    assert found.elements <= bound
-    with largest_tensor() as at_once:
+    assert in_chunks.numel <= bound
+    with torch.inference_mode(), Largest() as at_once:
         prefill(model, token_1T, model.start(1), T)
-    assert at_once.elements > 2 * found.elements
+    assert at_once.numel > 2 * in_chunks.numel
 
 
 def test_the_memory_of_keys_and_values_is_allocated_once() -> None:

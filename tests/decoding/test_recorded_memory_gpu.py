@@ -167,9 +167,9 @@ def test_the_text_is_right_after(event: Event) -> None:
     warm(model)
     model = event(model)
     held = free_memory_held()
-    found = [recorded(model, batch) for batch in (1, 8, 1, 8)]
+    texts = [recorded(model, batch) for batch in (1, 8, 1, 8)]
     assert all(bool((tensor == 7).all()) for tensor in held)
-    for batch, text in zip((1, 8, 1, 8), found, strict=True):
+    for batch, text in zip((1, 8, 1, 8), texts, strict=True):
         assert torch.equal(text, unrecorded(model, batch))
 
 

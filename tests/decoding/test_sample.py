@@ -34,10 +34,10 @@ def logits(rows: int = B, vocab: int = V, seed: int = 3) -> Tensor:
 
 def filtered(logits_BV: Tensor, config: DecodingConfig) -> Tensor:
     """The logits after all filters of sampling that act."""
-    found, rows = Candidates(logits_BV), FilterRows([TextSoFar(config)], logits_BV.device)
+    candidates, rows = Candidates(logits_BV), FilterRows([TextSoFar(config)], logits_BV.device)
     for one in config.acting:
-        found = one.apply(found, rows)
-    return found.logits()
+        candidates = one.apply(candidates, rows)
+    return candidates.logits()
 
 
 def restrict(logits_BV: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -88,9 +88,9 @@ def test_top_k_and_top_p_equal_hugging_face(top_k: int, top_p: float) -> None:
 
 @pytest.mark.parametrize("min_p", [0.001, 0.02, 0.1, 0.5, 0.99, 1.0])
 def test_min_p_equals_hugging_face_and_its_definition(min_p: float) -> None:
-    found_BV = filtered(logits(), DecodingConfig(min_p=min_p))
-    assert torch.equal(found_BV, hugging_face().MinPLogitsWarper(min_p)(None, logits()))
-    for row, cut in zip(logits().tolist(), found_BV.tolist(), strict=True):
+    kept_BV = filtered(logits(), DecodingConfig(min_p=min_p))
+    assert torch.equal(kept_BV, hugging_face().MinPLogitsWarper(min_p)(None, logits()))
+    for row, cut in zip(logits().tolist(), kept_BV.tolist(), strict=True):
         assert [x > -math.inf for x in cut] == [math.exp(x - max(row)) >= min_p for x in row]
 
 
@@ -98,9 +98,9 @@ def test_top_k_and_top_p_and_min_p_act_together_as_in_hugging_face() -> None:
     process, theirs_BV = hugging_face(), logits()
     for warper in (process.TopKLogitsWarper(20), process.TopPLogitsWarper(0.95), process.MinPLogitsWarper(0.08)):
         theirs_BV = warper(None, theirs_BV)
-    found_BV = filtered(logits(), DecodingConfig(top_k=20, top_p=0.95, min_p=0.08))
-    assert torch.equal(found_BV, theirs_BV)
-    assert 1 < int(found_BV.isfinite().sum(1).min()) < 20
+    kept_BV = filtered(logits(), DecodingConfig(top_k=20, top_p=0.95, min_p=0.08))
+    assert torch.equal(kept_BV, theirs_BV)
+    assert 1 < int(kept_BV.isfinite().sum(1).min()) < 20
 
 
 @pytest.mark.parametrize("penalty", [0.7, 1.0, 1.2, 3.0])

@@ -74,18 +74,18 @@ def plain_greedy(model: ConditionalDecoder, text: int, limit: int) -> Hypothesis
 @pytest.mark.parametrize("name", half(KINDS, 1))
 def test_greedy_is_a_plain_loop_over_one_text_at_a_time(name: str) -> None:
     model = random_translator(name, SOURCE_V, VOCAB)
-    found = written(model)
+    hypotheses = written(model)
     truth = [plain_greedy(model, text, limit) for text, limit in enumerate(LIMITS)]
-    assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in truth]
-    assert [h.log_probability for h in found] == pytest.approx([h.log_probability for h in truth], abs=ROUNDING)
-    assert [h.score for h in found] == [h.log_probability for h in found]
+    assert [(h.tokens, h.finished) for h in hypotheses] == [(h.tokens, h.finished) for h in truth]
+    assert [h.log_probability for h in hypotheses] == pytest.approx([h.log_probability for h in truth], abs=ROUNDING)
+    assert [h.score for h in hypotheses] == [h.log_probability for h in hypotheses]
 
 
 def test_some_of_these_end_by_themselves_and_some_at_their_limit() -> None:
     """Or the test above would not see one of the two."""
-    found = [one for name in KINDS for one in written(random_translator(name, SOURCE_V, VOCAB))]
-    assert {h.finished for h in found} == {True, False}
-    assert len({len(h.tokens) for h in found if h.finished}) > 1
+    hypotheses = [one for name in KINDS for one in written(random_translator(name, SOURCE_V, VOCAB))]
+    assert {h.finished for h in hypotheses} == {True, False}
+    assert len({len(h.tokens) for h in hypotheses if h.finished}) > 1
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -116,12 +116,12 @@ class Nothing:
 def test_texts_that_have_ended_are_given_up() -> None:
     """With limits 1 … 20 for ever-lasting texts, 210 tokens are needed, and 400 rows would be read if none were given up."""
     model, limits = Counting(30), list(range(1, 21))
-    found = decode(model, Nothing(), torch.full((20, 1), END), GREEDY, range(20), limits=limits, end=-1)
-    assert [h.tokens for h in found] == [tuple(range(1, limit + 1)) for limit in limits]
+    hypotheses = decode(model, Nothing(), torch.full((20, 1), END), GREEDY, range(20), limits=limits, end=-1)
+    assert [h.tokens for h in hypotheses] == [tuple(range(1, limit + 1)) for limit in limits]
     assert 210 <= model.rows < 260
 
 
-def test_no_limit_no_step() -> None:
+def test_without_texts_no_step_is_made() -> None:
     model = Counting(3)
     assert decode(model, Nothing(), torch.zeros(0, 1, dtype=torch.long), GREEDY, [], limits=[], end=END) == []
     assert model.rows == 0
@@ -134,8 +134,8 @@ def test_a_repetition_penalty_counts_the_tokens_of_each_text_and_log_p_is_the_mo
     state = model.start(model.encode(source_BS, length_B))
     prompt_B1 = torch.full((len(LENGTHS), 1), END)
     config = DecodingConfig(temperature=0.0, repetition_penalty=theta)
-    found = decode(model, state, prompt_B1, config, range(len(LENGTHS)), limits=LIMITS, end=END)
-    for text, (hypothesis, limit) in enumerate(zip(found, LIMITS, strict=True)):
+    hypotheses = decode(model, state, prompt_B1, config, range(len(LENGTHS)), limits=LIMITS, end=END)
+    for text, (hypothesis, limit) in enumerate(zip(hypotheses, LIMITS, strict=True)):
         tokens: tuple[int, ...] = ()
         while len(tokens) < limit and END not in tokens:
             with torch.no_grad():
@@ -233,10 +233,10 @@ def test_sources_searched_together_are_searched_as_if_alone_and_their_scores_are
         return beam(model, state, prompt_B1, size=3, limits=limits, end=END, penalty=0.6, unfinished=True)
 
     together = searched(torch.arange(len(LENGTHS)))
-    for text, found in enumerate(together):
+    for text, hypotheses in enumerate(together):
         (alone,) = searched(torch.tensor([text]))
-        assert [h.tokens for h in found] == [h.tokens for h in alone]
-        for hypothesis in found:
+        assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
+        for hypothesis in hypotheses:
             log_p_TV = log_p(model, text, hypothesis.tokens)
             nats = sum(float(log_p_TV[n, token]) for n, token in enumerate(hypothesis.tokens))
             assert hypothesis.log_probability == pytest.approx(nats, abs=ROUNDING)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 from shares import half, third
+from small_models import CONFIGS, lengths_read, random_model
 from torch import Tensor
 
 from firth.decoding.config import DecodingConfig
@@ -20,7 +21,6 @@ from firth.decoding.sampling.choice import penalised, probabilities
 from firth.decoding.search import speculative
 from firth.decoding.search.speculative import Acceptance, accepted, speculate
 from firth.models import LanguageModel
-from tests.small_models import CONFIGS, random_model
 
 VOCAB, CONTEXT = 11, 12
 DRAFTS = ["lstm", "transformer, rotary", "transformer, shaw, window", "linear"]
@@ -86,14 +86,7 @@ def test_of_a_draft_that_is_the_target_everything_is_accepted(name: str, tempera
 
 def test_proposals_are_verified_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model, draft = random_model("transformer, rotary", VOCAB), random_model("transformer, rotary", VOCAB)
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     monkeypatch.setattr(speculative, "FIRST", 3)
     assert len(list(speculate(model, draft, prompt(2), greedy(10)))) == 10
     assert read == [1, 4, 6]  # all but the last token of the prompt; 3 proposals and the token before them; 5 proposals
@@ -103,14 +96,7 @@ def test_proposals_are_verified_in_one_step(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rejected_proposals_are_forgotten_without_reading_the_text_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, draft = random_model(name, VOCAB), random_model("gru", VOCAB, seed=3)
     model.context = None  # it does not slide
-    read: list[int] = []
-    hidden: Callable[..., Any] = model.hidden
-
-    def counting(token_BT: Tensor, state: Any = None) -> Any:
-        read.append(token_BT.shape[1])
-        return hidden(token_BT, state)
-
-    monkeypatch.setattr(model, "hidden", counting)
+    read = lengths_read(model, monkeypatch)
     counts = Acceptance()
     rounds = len(list(speculate(model, draft, prompt(5), greedy(7), counts))) - counts.accepted
     again = sum(read) - 4 - rounds - counts.proposed  # 4: the prompt but for its last token
@@ -166,7 +152,7 @@ SMALL = 4  # tokens of the vocabulary of the tests of distributions
 
 def exact(model: LanguageModel, given: list[int], config: DecodingConfig) -> dict[tuple[int, ...], float]:
     """The probability of every continuation of config.tokens tokens, without a state."""
-    found = {}
+    p_of = {}
     for tokens in itertools.product(range(SMALL), repeat=config.tokens):
         p = 1.0
         for n, token in enumerate(tokens):
@@ -174,8 +160,8 @@ def exact(model: LanguageModel, given: list[int], config: DecodingConfig) -> dic
             with torch.no_grad():
                 logits_1V = penalised(model(text)[0][:, -1], config, text).float()
             p *= float(probabilities(logits_1V, config)[0, token])
-        found[tokens] = p
-    return found
+        p_of[tokens] = p
+    return p_of
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -221,28 +207,28 @@ def compare_distributions(name: str, draft: str, config: DecodingConfig, draws: 
 def chi_square(seen: Counter[tuple[int, ...]], truth: dict[tuple[int, ...], float], draws: int) -> float:
     """The p-value; texts that are expected fewer than 5 times are counted together."""
     often = [text for text, p in truth.items() if p * draws >= 5]
-    expected, found = [truth[text] * draws for text in often], [seen[text] for text in often]
+    expected, observed = [truth[text] * draws for text in often], [seen[text] for text in often]
     rest = draws - sum(expected)
     if rest > 5:
-        expected, found = [*expected, rest], [*found, draws - sum(found)]
+        expected, observed = [*expected, rest], [*observed, draws - sum(observed)]
     else:  # too few to be compared
-        expected = [value * sum(found) / sum(expected) for value in expected]
-    return float(chisquare(found, expected).pvalue)
+        expected = [value * sum(observed) / sum(expected) for value in expected]
+    return float(chisquare(observed, expected).pvalue)
 
 
 def test_one_decision_has_the_distribution_of_the_target() -> None:
     """min(q, p) + (1 − Σ min(q, p)) · (p − q)₊ / Σ (p − q)₊ = p, integrated over the random numbers on a grid."""
     p_V = torch.tensor([0.5, 0.3, 0.0, 0.2], dtype=torch.float64)
     q_V = torch.tensor([0.1, 0.2, 0.4, 0.3], dtype=torch.float64)
-    found_V, bonus_V = torch.zeros(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    drawn_V, bonus_V = torch.zeros(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
     bonus_V[3] = 1.0
     grid = (torch.arange(15, dtype=torch.float64) + 0.5) / 15
     for token, q in enumerate(q_V.tolist()):
         for accept, last in itertools.product(grid, grid):
             new = accepted(torch.tensor([token]), q_V[None], torch.stack((p_V, bonus_V)), torch.stack((accept, last)))
             assert len(new) == 1 or new[1] == 3  # the token after an accepted one is drawn from the target
-            found_V[new[0]] += q / 225
-    torch.testing.assert_close(found_V, p_V, rtol=0, atol=0.03)
+            drawn_V[new[0]] += q / 225
+    torch.testing.assert_close(drawn_V, p_V, rtol=0, atol=0.03)
 
 
 def test_the_seed_decides_the_text() -> None:

@@ -3,13 +3,13 @@ of it as JSON."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests"))
 
 
 def add_only() -> None:
@@ -26,6 +26,7 @@ def add_only() -> None:
 
 def main() -> None:
     add_only()
+    from docs_scripts import docs_script
     from typer.testing import CliRunner
 
     import firth
@@ -42,12 +43,8 @@ def main() -> None:
     for only in (1, -1):
         engine.submit(Job((3,), DecodingConfig(tokens=3, only=only)), written.append)  # type: ignore[call-arg]
     engine.close()
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs" / "make_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    found = {
+    maker = docs_script("make_settings")
+    report = {
         "python": [*model.tokenizer.encode(model.generate("the", tokens=3, only=2))],
         "command": [*model.tokenizer.encode(json.loads(told)["continuation"])],
         "help": helped,
@@ -55,7 +52,7 @@ def main() -> None:
         "docs": "| `only` | integer | `-1` |" in maker.settings_page() and "    only: int | None" in maker.keywords(),
         "engine": [one.id for events in written for one in events if hasattr(one, "id")].count(1),
     }
-    print(json.dumps(found, default=int))
+    print(json.dumps(report, default=int))
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def test_the_answer_is_the_same_in_one_window_or_in_several(limit: int) -> None:
         Question("here", CONTEXT, "where is it", (GoldAnswer(answer, CONTEXT.index(answer)),)) for answer in ("w11 w12", "w3")
     ]
     readings = windows(questions, tokenizer, limit)
-    found = find(model, readings, longest=5, batch=3)
-    assert [(one.text, one.start) for one in found] == [("w11 w12", CONTEXT.index("w11"))] * 2
+    answers = find(model, readings, longest=5, batch=3)
+    assert [(one.text, one.start) for one in answers] == [("w11 w12", CONTEXT.index("w11"))] * 2
     measured = evaluate(model, readings, longest=5, batch=3)
     assert (measured.exact, measured.f1) == (0.5, 0.5)
     assert (measured.questions, measured.windows) == (2, len(readings))
@@ -106,7 +106,7 @@ def test_the_answer_is_the_same_in_one_window_or_in_several(limit: int) -> None:
     contexts = [readings.ids[readings.starts[n] + 4 : readings.starts[n + 1] - 1] for n in range(len(readings) // 2)]
     places = np.concatenate(contexts)
     totals = [len(places) + int((places == wanted).sum()) * (math.exp(2) - 1) for wanted in (model.start, model.end)]
-    assert found[0].log_probability == pytest.approx(4 - sum(map(math.log, totals)))
+    assert answers[0].log_probability == pytest.approx(4 - sum(map(math.log, totals)))
     if limit == 40:  # of "w11 w12" each end has e²/total, of "w3" each 1/total
         assert measured.loss == pytest.approx((math.log(totals[0]) - 2 + math.log(totals[0])) / 2)
 

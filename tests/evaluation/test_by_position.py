@@ -29,9 +29,9 @@ def by_hand(name: str, ids: np.ndarray, context: int) -> np.ndarray:
 @pytest.mark.parametrize("name", ENDLESS)
 def test_it_is_the_mean_over_windows_also_beyond_the_models_context(name: str, context: int) -> None:
     ids = np.random.default_rng(0).integers(VOCAB, size=127).astype(np.uint16)
-    found = loss_by_position(random_model(name, VOCAB), ids, batch=2, context=context)
-    assert found.shape == (context,)
-    assert found == pytest.approx(by_hand(name, ids, context), rel=FLOAT32)
+    losses = loss_by_position(random_model(name, VOCAB), ids, batch=2, context=context)
+    assert losses.shape == (context,)
+    assert losses == pytest.approx(by_hand(name, ids, context), rel=FLOAT32)
 
 
 def test_a_text_shorter_than_a_window_is_refused() -> None:

@@ -19,7 +19,7 @@ def test_there_are_a_hundred_different_pairs() -> None:
     assert PAIRS[0] == ("i like this product", "i do not like this product")
 
 
-def test_a_perfect_a_constant_and_a_reversed_classifier() -> None:
+def test_a_constant_and_a_reversed_classifier_have_no_pair_right_and_a_perfect_one_all() -> None:
     perfect = measure_contrast(lambda texts: [TRUTH[text] for text in texts])
     assert (perfect.pairs, perfect.pair_accuracy, perfect.sentence_accuracy, perfect.wrong) == (100, 1, 1, ())
     constant = measure_contrast(lambda texts: [POSITIVE] * len(texts))
@@ -34,11 +34,11 @@ def test_a_pair_is_right_only_if_both_sentences_are() -> None:
         """Every sentence right but the second one of the first pair."""
         return [POSITIVE if text == PAIRS[0][1] else TRUTH[text] for text in texts]
 
-    found = measure_contrast(classify)
-    assert found.pair_accuracy == pytest.approx(0.99)
-    assert found.sentence_accuracy == pytest.approx(0.995)
-    assert found.by_kind["negated verb"] == pytest.approx(0.9)
-    assert found.wrong == (("i do not like this product", POSITIVE),)
+    scores = measure_contrast(classify)
+    assert scores.pair_accuracy == pytest.approx(0.99)
+    assert scores.sentence_accuracy == pytest.approx(0.995)
+    assert scores.by_kind["negated verb"] == pytest.approx(0.9)
+    assert scores.wrong == (("i do not like this product", POSITIVE),)
 
 
 def test_no_pair_is_among_the_generated_opinions() -> None:

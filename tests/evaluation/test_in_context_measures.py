@@ -47,7 +47,7 @@ def model() -> LanguageModel:
 
 def test_a_word_is_right_where_greedy_writing_gives_it_and_nats_are_those_of_its_characters() -> None:
     prompts, network = swaps(30), model()
-    found = answers(network, prompts, batch=5)
+    scores = answers(network, prompts, batch=5)
     token_BT = torch.from_numpy(prompts.batch().token_BT)
     for row, k in itertools.product(range(30), range(4)):
         start = 8 * k + 4  # behind the arrow
@@ -60,12 +60,12 @@ def test_a_word_is_right_where_greedy_writing_gives_it_and_nats_are_those_of_its
             written = torch.cat((written, log_p_V.argmax().view(1, 1)), dim=1)
             nats.append(-float(right[prompts.answer_BEL[row, k, place] + 2]))
         said = (written[0, start:] - 2).tolist()
-        assert found.right_BE[row, k] == (said == prompts.answer_BEL[row, k].tolist())
-        assert found.nats_BE[row, k] == pytest.approx(sum(nats) / 3, rel=1e-4)
-    assert found.right_BE.any(), "a test that sees none right would see nothing"
-    assert not found.right_BE.all()
-    assert found.accuracy == found.right_BE[:, 3].mean()
-    assert found.loss == pytest.approx(found.nats_BE.mean())
+        assert scores.right_BE[row, k] == (said == prompts.answer_BEL[row, k].tolist())
+        assert scores.nats_BE[row, k] == pytest.approx(sum(nats) / 3, rel=1e-4)
+    assert scores.right_BE.any(), "a test that sees none right would see nothing"
+    assert not scores.right_BE.all()
+    assert scores.accuracy == scores.right_BE[:, 3].mean()
+    assert scores.loss == pytest.approx(scores.nats_BE.mean())
 
 
 def test_it_does_not_depend_on_how_many_are_read_at_once() -> None:
@@ -99,13 +99,13 @@ def test_letters_that_were_seen_are_known_and_the_last_one_follows() -> None:
 
 def test_the_rows_tell_of_each_number_of_examples() -> None:
     prompts = swaps()
-    found = answers(model(), prompts, batch=100)
-    rows = answers_by_examples(found, prompts)
+    scores = answers(model(), prompts, batch=100)
+    rows = answers_by_examples(scores, prompts)
     assert [row.examples for row in rows] == [0, 1, 2, 3]
-    assert rows[-1].accuracy == found.accuracy
+    assert rows[-1].accuracy == scores.accuracy
     assert [row.best for row in rows] == pytest.approx(best_accuracy(prompts).tolist())
-    assert np.mean([row.loss for row in rows]) == pytest.approx(found.loss)
-    assert [row.accuracy for row in rows] == found.right_BE.mean(0).tolist()
+    assert np.mean([row.loss for row in rows]) == pytest.approx(scores.loss)
+    assert [row.accuracy for row in rows] == scores.right_BE.mean(0).tolist()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.7])
@@ -133,12 +133,12 @@ def test_errors_are_those_of_the_model() -> None:
     prompts = points()
     network = point_regressor(RecurrentConfig(kind="gru", width=5), 3)
     initialise(network, torch.Generator().manual_seed(0))
-    found = errors(network, prompts, batch=3)
+    scores = errors(network, prompts, batch=3)
     with torch.no_grad():
         said_BE = network(torch.from_numpy(prompts.x_BED), torch.from_numpy(prompts.y_BE)).numpy()
-    assert np.allclose(found.error_BE, (said_BE - prompts.y_BE) ** 2 / 3, rtol=1e-4)
-    assert found.squared_error == pytest.approx(found.error_BE[:, -1].mean())
-    assert found.loss == pytest.approx(found.error_BE.mean())
+    assert np.allclose(scores.error_BE, (said_BE - prompts.y_BE) ** 2 / 3, rtol=1e-4)
+    assert scores.squared_error == pytest.approx(scores.error_BE[:, -1].mean())
+    assert scores.loss == pytest.approx(scores.error_BE.mean())
 
 
 def test_dropout_is_off_during_evaluation_and_on_again_afterwards() -> None:

@@ -35,21 +35,21 @@ def nats_of(model: ConditionalDecoder, n: int) -> list[float]:
     source_S = PAIRS.source_ids[PAIRS.source_starts[n] : PAIRS.source_starts[n + 1]].astype(np.int64)
     target_T = PAIRS.target_ids[PAIRS.target_starts[n] : PAIRS.target_starts[n + 1]].astype(np.int64)
     source_1S, length_1 = torch.from_numpy(source_S).unsqueeze(0), torch.tensor([len(source_S)])
-    found = []
+    nats = []
     for t, token in enumerate(target_T):
         before_1T = torch.tensor([[END, *target_T[:t]]])
         with torch.no_grad():
-            found.append(-float(torch.log_softmax(model(source_1S, length_1, before_1T)[0, -1], -1)[token]))
-    return found
+            nats.append(-float(torch.log_softmax(model(source_1S, length_1, before_1T)[0, -1], -1)[token]))
+    return nats
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_it_is_the_mean_over_all_tokens_of_all_pairs(name: str) -> None:
     nats = [value for n in range(len(PAIRS)) for value in nats_of(random_translator(name, SOURCE_V, VOCAB), n)]
-    found = likelihood(random_translator(name, SOURCE_V, VOCAB, torch.float32), PAIRS, batch_tokens=24)
-    assert found.tokens == len(nats) == PAIRS.tokens
-    assert found.loss == pytest.approx(math.fsum(nats) / len(nats), rel=1e-5)  # float32 logits of up to about 10
-    assert found.perplexity == pytest.approx(math.exp(found.loss))
+    scores = likelihood(random_translator(name, SOURCE_V, VOCAB, torch.float32), PAIRS, batch_tokens=24)
+    assert scores.tokens == len(nats) == PAIRS.tokens
+    assert scores.loss == pytest.approx(math.fsum(nats) / len(nats), rel=1e-5)  # float32 logits of up to about 10
+    assert scores.perplexity == pytest.approx(math.exp(scores.loss))
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 9, 20, 10_000])

@@ -178,12 +178,12 @@ def test_a_random_loss_is_the_mean_over_batches_of_windows_that_begin_without_a_
         starts = torch.randint(40 - CONTEXT, (3, 1), generator=generator).flatten().tolist()
         window = [nats(model, file.ids, start, start + 1 + n) for start in starts for n in range(CONTEXT)]
         batches.append(math.fsum(window) / len(window))
-    found = estimated(model, file, 4)
+    scores = estimated(model, file, 4)
     mean = sum(batches) / 4
-    assert found.loss_random == pytest.approx(mean, rel=FLOAT32)
+    assert scores.loss_random == pytest.approx(mean, rel=FLOAT32)
     deviation = math.sqrt(sum((loss - mean) ** 2 for loss in batches) / (4 - 1))
-    assert found.loss_random_error == pytest.approx(deviation / math.sqrt(4), rel=1e-4)
-    assert found.random_batches == 4
+    assert scores.loss_random_error == pytest.approx(deviation / math.sqrt(4), rel=1e-4)
+    assert scores.random_batches == 4
 
 
 def test_random_windows_start_anywhere_and_nowhere_else() -> None:
@@ -208,9 +208,9 @@ def test_the_random_loss_tends_to_the_loss_of_all_windows() -> None:
     """Within four standard errors of the mean over every start there is."""
     model, file = random_model("transformer, rotary", VOCAB), text(CONTEXT + 30)
     every = [nats(model, file.ids, start, start + 1 + n) for start in range(30) for n in range(CONTEXT)]
-    found = estimated(model, file, 300)
-    assert found.loss_random_error is not None
-    assert abs(found.loss_random - sum(every) / len(every)) < 4 * found.loss_random_error
+    scores = estimated(model, file, 300)
+    assert scores.loss_random_error is not None
+    assert abs(scores.loss_random - sum(every) / len(every)) < 4 * scores.loss_random_error
 
 
 def test_a_single_batch_has_no_standard_error() -> None:

@@ -12,7 +12,7 @@ SAID = ["the cat sat on the mat", "", "Police, killed the gunman.", "1.5 million
 RIGHT = ["a cat on the mat, sat", "something", "the gunman killed police", "1.5 Million Voters!", "d e f", "naïve snake"]
 
 
-def test_a_worked_example() -> None:
+def test_the_example_of_the_paper_has_its_scores() -> None:
     """Lin (2004, §3): S1 "police killed the gunman", S2 "police kill the gunman", S3 "the gunman kill police"."""
     first, second = (rouge([said], ["police killed the gunman"]) for said in ("police kill the gunman", "the gunman kill police"))
     assert (first.rougeL, second.rougeL) == (75.0, 50.0)
@@ -42,6 +42,6 @@ def test_it_is_what_the_package_counts() -> None:
     counted = scorer.RougeScorer(names, use_stemmer=False)
     for said, right in zip(SAID, RIGHT, strict=True):
         expected = counted.score(right, said)
-        found = rouge([said], [right])
+        scores = rouge([said], [right])
         for name in names:
-            assert getattr(found, name) == pytest.approx(100 * expected[name].fmeasure), (name, said, right)
+            assert getattr(scores, name) == pytest.approx(100 * expected[name].fmeasure), (name, said, right)

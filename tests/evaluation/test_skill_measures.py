@@ -32,15 +32,15 @@ def test_each_skill_has_its_own_metric_and_its_parts() -> None:
     dutch = "dit is een heel mooi boek", "dit is een heel goed boek"
     hypotheses = ["Yes", "Yes", "No", dutch[0], "DET VERB", "what?"]
     references = ["Yes", "No", "No", dutch[1], "DET NOUN", "what?"]
-    found = {one.skill: one for one in by_skill(asked, hypotheses, references)}
-    assert found.keys() == {"reviews", "dutch", "tags", "answers"}
-    reviews = found["reviews"]
+    of_skill = {one.skill: one for one in by_skill(asked, hypotheses, references)}
+    assert of_skill.keys() == {"reviews", "dutch", "tags", "answers"}
+    reviews = of_skill["reviews"]
     assert (reviews.metric, reviews.score, reviews.answers) == ("accuracy", pytest.approx(2 / 3), 3)
     assert (reviews.first_rounds, reviews.follow_ups) == (1, 0.5)
     assert (reviews.known_phrasings, reviews.held_out_phrasings) == (1, 0.5)
-    assert found["dutch"].metric == "bleu"
-    assert found["dutch"].score == pytest.approx(sacrebleu.corpus_bleu([dutch[0]], [[dutch[1]]]).score)
-    assert found["dutch"].chrf == pytest.approx(sacrebleu.corpus_chrf([dutch[0]], [[dutch[1]]]).score)
-    assert found["dutch"].held_out_phrasings is None
-    assert (found["tags"].metric, found["tags"].score) == ("tag_accuracy", 0.5)
-    assert (found["answers"].metric, found["answers"].score) == ("exact", 1)
+    assert of_skill["dutch"].metric == "bleu"
+    assert of_skill["dutch"].score == pytest.approx(sacrebleu.corpus_bleu([dutch[0]], [[dutch[1]]]).score)
+    assert of_skill["dutch"].chrf == pytest.approx(sacrebleu.corpus_chrf([dutch[0]], [[dutch[1]]]).score)
+    assert of_skill["dutch"].held_out_phrasings is None
+    assert (of_skill["tags"].metric, of_skill["tags"].score) == ("tag_accuracy", 0.5)
+    assert (of_skill["answers"].metric, of_skill["answers"].score) == ("exact", 1)

@@ -54,15 +54,15 @@ def drawn(seed: int, labels: tuple[str, ...]) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_spans_are_scored_by_seqeval(labels: tuple[str, ...], seed: int) -> None:
     true, said = drawn(seed, labels), drawn(seed + 100, labels)
-    found = measured(sure(said, labels), tagged(true, labels), labels)
-    assert found.f1 == pytest.approx(f1_score(true, said))
-    assert found.precision == pytest.approx(precision_score(true, said))
-    assert found.recall == pytest.approx(recall_score(true, said))
-    assert found.f1 is not None
-    assert found.f1 > 0
-    assert found.spans is not None
-    assert [one.f1 for one in found.spans] == pytest.approx(f1_score(true, said, average=None))
-    assert found.f1_strict is None, "the true tags keep to no scheme"
+    scores = measured(sure(said, labels), tagged(true, labels), labels)
+    assert scores.f1 == pytest.approx(f1_score(true, said))
+    assert scores.precision == pytest.approx(precision_score(true, said))
+    assert scores.recall == pytest.approx(recall_score(true, said))
+    assert scores.f1 is not None
+    assert scores.f1 > 0
+    assert scores.spans is not None
+    assert [one.f1 for one in scores.spans] == pytest.approx(f1_score(true, said, average=None))
+    assert scores.f1_strict is None, "the true tags keep to no scheme"
 
 
 @pytest.mark.parametrize(
@@ -75,27 +75,27 @@ def test_spans_are_scored_by_seqeval(labels: tuple[str, ...], seed: int) -> None
 def test_strictly_only_b_begins_a_span(
     true: list[list[str]], said: list[list[str]], labels: tuple[str, ...], scheme: type
 ) -> None:
-    found = measured(sure(said, labels), tagged(true, labels), labels)
-    assert found.f1 == pytest.approx(f1_score(true, said))
-    assert found.f1_strict == pytest.approx(f1_score(true, said, mode="strict", scheme=scheme))
-    assert found.f1_strict == pytest.approx(2 / 3)
-    assert found.f1 == 1.0, "conlleval lets I begin a span, and any tag end one"
+    scores = measured(sure(said, labels), tagged(true, labels), labels)
+    assert scores.f1 == pytest.approx(f1_score(true, said))
+    assert scores.f1_strict == pytest.approx(f1_score(true, said, mode="strict", scheme=scheme))
+    assert scores.f1_strict == pytest.approx(2 / 3)
+    assert scores.f1 == 1.0, "conlleval lets I begin a span, and any tag end one"
 
 
-def test_a_known_answer() -> None:
+def test_half_a_span_is_a_miss_though_its_word_is_correct() -> None:
     """One of two spans is predicted whole, the other only half: precision 1 of 2, recall 1 of 2; 3 of 4 words are correct."""
     true, said = [["B-PER", "I-PER", "O"], ["B-LOC"]], [["B-PER", "O", "O"], ["B-LOC"]]
-    found = measured(sure(said, BIO), tagged(true, BIO), BIO)
-    assert (found.precision, found.recall, found.f1, found.f1_strict) == (0.5, 0.5, 0.5, 0.5)
-    assert found.accuracy == 0.75
-    assert (found.words, found.sentences) == (4, 2)
-    assert found.spans is not None
-    assert [(one.type, one.spans, one.f1) for one in found.spans] == [("LOC", 1, 1.0), ("PER", 1, 0.0)]
+    scores = measured(sure(said, BIO), tagged(true, BIO), BIO)
+    assert (scores.precision, scores.recall, scores.f1, scores.f1_strict) == (0.5, 0.5, 0.5, 0.5)
+    assert scores.accuracy == 0.75
+    assert (scores.words, scores.sentences) == (4, 2)
+    assert scores.spans is not None
+    assert [(one.type, one.spans, one.f1) for one in scores.spans] == [("LOC", 1, 1.0), ("PER", 1, 0.0)]
 
 
 def test_nothing_there_and_nothing_said_is_no_division_by_zero() -> None:
-    found = measured(sure([["O", "O"]], BIO), tagged([["O", "O"]], BIO), BIO)
-    assert (found.f1, found.accuracy, found.spans) == (0.0, 1.0, ())
+    scores = measured(sure([["O", "O"]], BIO), tagged([["O", "O"]], BIO), BIO)
+    assert (scores.f1, scores.accuracy, scores.spans) == (0.0, 1.0, ())
     for true, said in (([["O"]], [["B-PER"]]), ([["B-PER"]], [["O"]])):
         assert measured(sure(said, BIO), tagged(true, BIO), BIO).f1 == 0.0
 
@@ -103,14 +103,14 @@ def test_nothing_there_and_nothing_said_is_no_division_by_zero() -> None:
 def test_parts_of_speech_are_no_spans() -> None:
     labels = ("ADJ", "NOUN", "O", "VERB")
     true, said = drawn(0, labels), drawn(1, labels)
-    found = measured(sure(said, labels), tagged(true, labels), labels)
-    assert (found.f1, found.precision, found.recall, found.f1_strict, found.spans) == (None,) * 5
+    scores = measured(sure(said, labels), tagged(true, labels), labels)
+    assert (scores.f1, scores.precision, scores.recall, scores.f1_strict, scores.spans) == (None,) * 5
     flat_true, flat_said = ([tag for one in given for tag in one] for given in (true, said))
-    assert found.accuracy == pytest.approx(sklearn.accuracy_score(flat_true, flat_said))
+    assert scores.accuracy == pytest.approx(sklearn.accuracy_score(flat_true, flat_said))
     expected = sklearn.precision_recall_fscore_support(flat_true, flat_said, labels=labels, zero_division=0)
     for name, values in zip(("precision", "recall", "f1"), expected[:3], strict=True):
-        assert [getattr(one, name) for one in found.tags] == pytest.approx(values)
-    assert [(one.label, one.examples) for one in found.tags] == list(zip(labels, expected[3], strict=True))
+        assert [getattr(one, name) for one in scores.tags] == pytest.approx(values)
+    assert [(one.label, one.examples) for one in scores.tags] == list(zip(labels, expected[3], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,6 @@ def test_the_order_and_the_size_of_batches_change_nothing() -> None:
     for batch in (1, 3):
         assert np.allclose(predict(model, sentences, batch=batch)[0], whole, atol=1e-6)
     heard: list[int] = []
-    found = evaluate(model, sentences, BIO, batch=3, progress=lambda what, done, total: heard.append(done))
-    assert found.loss == pytest.approx(-whole[range(10), sentences.label].mean(), rel=1e-5)
+    scores = evaluate(model, sentences, BIO, batch=3, progress=lambda what, done, total: heard.append(done))
+    assert scores.loss == pytest.approx(-whole[range(10), sentences.label].mean(), rel=1e-5)
     assert heard == [3, 4]

@@ -37,5 +37,5 @@ def test_many_first_words_are_no_tasks() -> None:
 
 def test_rouge_is_told_where_it_is_asked_for() -> None:
     assert of(SOURCES).rougeL is None
-    found, expected = of(SOURCES, summaries=True), rouge(SAID, RIGHT)
-    assert (found.rouge1, found.rouge2, found.rougeL) == (expected.rouge1, expected.rouge2, expected.rougeL)
+    scores, expected = of(SOURCES, summaries=True), rouge(SAID, RIGHT)
+    assert (scores.rouge1, scores.rouge2, scores.rougeL) == (expected.rouge1, expected.rouge2, expected.rougeL)

@@ -25,33 +25,33 @@ def test_f1_and_recall_at_a_precision_are_the_best_on_sklearns_curve(seed: int) 
     precision_K, recall_K, threshold_K = precision_recall_curve(is_label_N, p_N)
     precision_K, recall_K = precision_K[:-1], recall_K[:-1]  # the last point has no threshold
     f1_K = 2 * precision_K * recall_K / np.maximum(precision_K + recall_K, 1e-300)
-    found = fit(p_N, is_label_N, "spam", Wish(), "valid")
-    place = int(np.searchsorted(threshold_K, found.threshold))  # the next of sklearn's decides alike
-    assert found.f1 == pytest.approx(f1_K.max(), abs=1e-12)
-    assert (found.precision, found.recall) == (pytest.approx(precision_K[place]), pytest.approx(recall_K[place]))
+    fitted = fit(p_N, is_label_N, "spam", Wish(), "valid")
+    place = int(np.searchsorted(threshold_K, fitted.threshold))  # the next of sklearn's decides alike
+    assert fitted.f1 == pytest.approx(f1_K.max(), abs=1e-12)
+    assert (fitted.precision, fitted.recall) == (pytest.approx(precision_K[place]), pytest.approx(recall_K[place]))
     for least in (0.5, 0.6):
-        found = fit(p_N, is_label_N, "spam", Wish("precision", precision=least), "valid")
-        assert found.precision >= least
-        assert found.recall == pytest.approx(recall_K[precision_K >= least].max())
+        fitted = fit(p_N, is_label_N, "spam", Wish("precision", precision=least), "valid")
+        assert fitted.precision >= least
+        assert fitted.recall == pytest.approx(recall_K[precision_K >= least].max())
 
 
 @pytest.mark.parametrize(("false_positive", "false_negative"), [(1, 1), (5, 1), (1, 10), (0.5, None), (1000, 1)])
 def test_no_threshold_costs_less(false_positive: float, false_negative: float | None) -> None:
     p_N, is_label_N = drawn(7)
-    found = fit(p_N, is_label_N, "spam", Wish("cost", None, false_positive, false_negative), "valid")
+    fitted = fit(p_N, is_label_N, "spam", Wish("cost", None, false_positive, false_negative), "valid")
 
     def cost(threshold: float) -> float:
         (_, wrong), (missed, _) = confusion_matrix(is_label_N, p_N >= threshold, labels=[False, True])
         return float(false_positive * wrong + (1.0 if false_negative is None else false_negative) * missed) / len(p_N)
 
-    assert found.cost == pytest.approx(cost(found.threshold))
-    assert found.cost == pytest.approx(min(map(cost, [*np.unique(p_N), 1.1])))
+    assert fitted.cost == pytest.approx(cost(fitted.threshold))
+    assert fitted.cost == pytest.approx(min(map(cost, [*np.unique(p_N), 1.1])))
 
 
 def test_the_best_may_be_to_find_nothing() -> None:
-    found = fit(np.array([0.9, 0.2]), np.array([False, True]), "spam", Wish("cost", None, 1000), "valid")
-    assert (found.recall, found.precision, found.cost) == (0.0, 0.0, 0.5)
-    assert 0.9 < found.threshold < 1
+    fitted = fit(np.array([0.9, 0.2]), np.array([False, True]), "spam", Wish("cost", None, 1000), "valid")
+    assert (fitted.recall, fitted.precision, fitted.cost) == (0.0, 0.0, 0.5)
+    assert 0.9 < fitted.threshold < 1
 
 
 def test_a_threshold_decides_for_its_class_or_the_most_probable_other() -> None:

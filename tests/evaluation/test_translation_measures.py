@@ -34,13 +34,13 @@ SAID = [
 LENGTHS = [9, 8, 8, 3, 12]
 
 
-def found(lower: bool = False, language: str | None = None) -> TranslationMeasures:
+def measured(lower: bool = False, language: str | None = None) -> TranslationMeasures:
     return measures(SAID, RIGHT, LENGTHS, lower=lower, language=language)
 
 
 @pytest.mark.parametrize("lower", [False, True])
 def test_bleu_and_chrf_are_those_of_sacrebleu(lower: bool) -> None:
-    seen = found(lower)
+    seen = measured(lower)
     assert seen.bleu == sacrebleu.corpus_bleu(SAID, [RIGHT], lowercase=lower).score
     assert seen.chrf == sacrebleu.CHRF(lowercase=lower).corpus_score(SAID, [RIGHT]).score
     assert 0 < seen.bleu < 100
@@ -55,7 +55,7 @@ def test_the_command_line_of_sacrebleu_gives_the_same_figures_and_signatures(tmp
     command = [sys.executable, "-m", "sacrebleu", "right", "-i", "said", "-m", "bleu", "chrf", "-w", "6", "-f", "json"]
     printed = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, encoding="utf-8").stdout
     bleu, chrf = json.loads(printed)
-    seen = found()
+    seen = measured()
     assert (round(seen.bleu, 6), round(seen.chrf, 6)) == (bleu["score"], chrf["score"])
     assert (seen.bleu_signature, seen.chrf_signature) == (bleu["signature"], chrf["signature"])
 
@@ -105,7 +105,7 @@ def test_the_tokenised_figure_is_not_smoothed() -> None:
 
 
 def test_without_a_language_there_is_no_tokenised_figure() -> None:
-    assert (found().bleu_tokenised, found().bleu_tokenised_signature) == (None, None)
+    assert (measured().bleu_tokenised, measured().bleu_tokenised_signature) == (None, None)
 
 
 @pytest.mark.parametrize(("language", "tokens"), [("zh-CN", "zh"), ("ja", "char"), ("ko", "char"), ("de", "13a")])
@@ -165,7 +165,7 @@ def test_a_bucket_of_sentences_too_short_for_bleu_has_none() -> None:
 
 
 def test_all_of_it_is_plain_json_data() -> None:
-    plain = asdict(found(language="de"))
+    plain = asdict(measured(language="de"))
     back = json.loads(json.dumps(plain, allow_nan=False))
     assert back == plain | {name: list(plain[name]) for name in ("buckets", "tasks", "by_skill")}
     assert set(back["buckets"][0]) == {"shortest", "longest", "sentences", "bleu", "exact"}

@@ -45,17 +45,17 @@ def test_layer_and_threshold_come_from_the_training_pairs_alone() -> None:
     train = pairs([True, True, False, False], _0=[1, 1, 1, 1], _1=[0.9, 0.4, 0.5, 0.3], _2=[0.9, 0.8, 0.2, 0.1])
     # Here layer 1 would be the better one, and another threshold in layer 2.
     dev = pairs([True, False, False], _0=[1, 1, 0], _1=[0.9, 0.1, 0.1], _2=[0.9, 0.7, 0.1])
-    found = measure(train, dev)
-    assert (found.layer, found.threshold) == (2, 0.5)
-    assert (found.accuracy, found.train_accuracy) == (pytest.approx(2 / 3), 1.0)
-    assert (found.pairs, found.train_pairs) == (3, 4)
+    scores = measure(train, dev)
+    assert (scores.layer, scores.threshold) == (2, 0.5)
+    assert (scores.accuracy, scores.train_accuracy) == (pytest.approx(2 / 3), 1.0)
+    assert (scores.pairs, scores.train_pairs) == (3, 4)
     # Every threshold of the embedding is right for half of the training pairs; the lowest of them is taken.
-    assert found.static_accuracy == found.majority == pytest.approx(1 / 3)
+    assert scores.static_accuracy == scores.majority == pytest.approx(1 / 3)
 
 
 def test_the_embedding_is_never_the_chosen_layer_where_there_is_another() -> None:
-    found = measure(pairs([True, False], _0=[1, 0], _1=[0, 1]), pairs([True, False], _0=[1, 0], _1=[0, 1]))
-    assert (found.layer, found.static_accuracy) == (1, 1.0)
+    scores = measure(pairs([True, False], _0=[1, 0], _1=[0, 1]), pairs([True, False], _0=[1, 0], _1=[0, 1]))
+    assert (scores.layer, scores.static_accuracy) == (1, 1.0)
     alone = measure(pairs([True, False], _0=[1, 0]), pairs([True, False], _0=[1, 0]))
     assert (alone.layer, alone.accuracy) == (0, 1.0)
 

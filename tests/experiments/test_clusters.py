@@ -83,7 +83,7 @@ def test_what_is_no_option_of_sbatch_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("time", "expected"), [(90, 90), ("90", 90), ("90:30", 91), ("2:00:00", 120), ("1-0", 1440), ("1-2:30", 1590), ("0:10", 1)]
 )
-def test_the_time_of_slurm_in_minutes(time: Any, expected: int) -> None:
+def test_the_time_of_slurm_is_read_in_minutes(time: Any, expected: int) -> None:
     assert minutes(time) == expected
 
 

@@ -20,8 +20,8 @@ def test_liking_a_product_is_positive_not_liking_it_is_negative_and_so_are_nine_
         "positive",
         "negative",
     ]
-    found = [one.label for one in model.classify([text for text, _ in SENTENCES])]
-    right = [given == label for given, (_, label) in zip(found, SENTENCES, strict=True)]
+    labels = [one.label for one in model.classify([text for text, _ in SENTENCES])]
+    right = [given == label for given, (_, label) in zip(labels, SENTENCES, strict=True)]
     assert len(right) == 80
     assert sum(right) >= 72  # 76 on 2026-11-18
     both = [one and other for one, other in zip(right[::2], right[1::2], strict=True)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from on_clusters import command, facts, own_study, saved_steps, times_begun, wait_for_checkpoints
+from on_clusters import command, facts, saved_steps, times_begun, wait_for_checkpoints
 from sweeping import table
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -74,17 +74,6 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     assert started.process.stdin is not None
     started.process.stdin.close()
     started.process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_study(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(scope="module")
-def alone(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the models give without a cluster."""
-    return facts(command("reproduce", study, tmp_path_factory.mktemp("alone"), "--json"))["arms"]
 
 
 def test_a_node_that_dies_loses_nothing(nodes: Nodes, study: Path, alone: Any, tmp_path: Path) -> None:

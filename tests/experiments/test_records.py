@@ -41,8 +41,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def names(found: Any) -> list[str]:
-    return [Path(record.name).name for record in found]
+def names(records: Any) -> list[str]:
+    return [Path(record.name).name for record in records]
 
 
 def test_the_figures_of_a_run_are_those_of_its_log_and_of_its_loaded_network(shelf: Path) -> None:
@@ -98,9 +98,9 @@ def test_runs_are_found_at_any_depth_once_and_links_in_a_circle_end(shelf: Path,
 
 def test_a_huge_tree_ends_the_search_with_a_note(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "_MOST", 12)
-    found = runs(shelf, progress=False)
-    assert len(found) < 3
-    assert found.remarks() == ["the search ended after 12 files and folders; give folders further down"]
+    records = runs(shelf, progress=False)
+    assert len(records) < 3
+    assert records.remarks() == ["the search ended after 12 files and folders; give folders further down"]
 
 
 def _without_recipe(run: Path) -> None:
@@ -123,10 +123,10 @@ def _newer(run: Path) -> None:
 def test_a_damaged_run_is_named_and_the_others_are_listed(damage: Callable[[Path], None], shelf: Path, tmp_path: Path) -> None:
     shutil.copytree(shelf / "two", tmp_path / "two")
     damage(tmp_path / "two" / "gru")
-    found = runs(tmp_path, progress=False)
-    assert names(found) == ["lstm"]
-    assert list(found.damaged) == [str(tmp_path / "two" / "gru")]
-    assert str(tmp_path / "two" / "gru") in found.remarks()[0]
+    records = runs(tmp_path, progress=False)
+    assert names(records) == ["lstm"]
+    assert list(records.damaged) == [str(tmp_path / "two" / "gru")]
+    assert str(tmp_path / "two" / "gru") in records.remarks()[0]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_a_recipe_of_nonsense_stops_nothing(content: str, shelf: Path, tmp_path:
     shutil.copytree(shelf / "two" / "gru", tmp_path / "gru")
     (tmp_path / "gru" / "recipe.toml").write_text(content, encoding="utf-8")
     (tmp_path / "gru" / "log.jsonl").write_text('{"step": 3, "loss": NaN, "valid": [], "seconds": "x"}\n', encoding="utf-8")
-    found = runs(tmp_path, where="steps == 3 or model.width == 4", progress=False)
-    assert names(found) == ["gru"]
-    assert found.text()
-    json.dumps(found.facts(), allow_nan=False)
+    records = runs(tmp_path, where="steps == 3 or model.width == 4", progress=False)
+    assert names(records) == ["gru"]
+    assert records.text()
+    json.dumps(records.facts(), allow_nan=False)
 
 
 def test_a_run_whose_ideas_come_from_a_file_is_listed_without_that_file(shelf: Path, tmp_path: Path) -> None:
@@ -238,15 +238,15 @@ def test_the_cost_of_a_loss_is_a_figure_of_columns_conditions_and_order(shelf: P
     lines = [line for line in log.read(shelf / "two" / "gru" / "log.jsonl") if "valid" in line]
     loss = lines[1]["valid"]["loss"]
     steps, seconds = f"steps_to({loss!r})", f"seconds_to({loss!r})"
-    found = runs(shelf, columns=("run", steps, seconds, "steps_to(0.01)"), sort=steps, progress=False)
-    (gru,) = (record for record in found if record.name.endswith("gru"))
+    records = runs(shelf, columns=("run", steps, seconds, "steps_to(0.01)"), sort=steps, progress=False)
+    (gru,) = (record for record in records if record.name.endswith("gru"))
     assert (gru.value(steps), gru.value(seconds)) == (lines[1]["step"], lines[1]["seconds"])
     assert gru.value("steps_to(0.01)") is None
-    cells = {Path(row[0]).name: row[1:] for row in found.table().rows}
-    assert found.table().headings[1] == f"steps to {loss:g}"
+    cells = {Path(row[0]).name: row[1:] for row in records.table().rows}
+    assert records.table().headings[1] == f"steps to {loss:g}"
     assert (cells["gru"][0], cells["gru"][2]) == ("4", "not reached")
     assert cells["stopped"] == ["", "", ""]  # never validated
-    assert {one["run"]: one[steps] for one in found.facts()["runs"]}[gru.name] == 4
+    assert {one["run"]: one[steps] for one in records.facts()["runs"]}[gru.name] == 4
     assert "gru" in names(runs(shelf, where=f"{steps} <= 4 and kind == 'gru'", progress=False))
     assert names(runs(shelf, where=f"{steps} < 4 and kind == 'gru'", progress=False)) == []
     for wrong in ("steps_to", "steps_to('x')", "steps_to(loss=1)"):
@@ -273,12 +273,12 @@ def test_runs_in_the_current_folder_have_short_names(shelf: Path, firth: Firth, 
 
 
 def test_a_difference_names_each_setting_that_two_runs_have_not_in_common(shelf: Path) -> None:
-    found = run_difference(shelf / "two" / "gru", shelf / "two" / "deep" / "lstm")
-    assert found.settings == {"model.kind": {"a": "gru", "b": "lstm"}, "model.width": {"a": 8, "b": 12}}
-    assert found.record == {}
-    assert {"loss", "parameters"} <= found.figures.keys()
-    assert not found.equal
-    assert found.text().splitlines()[0].split()[0] == "settings"
+    difference = run_difference(shelf / "two" / "gru", shelf / "two" / "deep" / "lstm")
+    assert difference.settings == {"model.kind": {"a": "gru", "b": "lstm"}, "model.width": {"a": 8, "b": 12}}
+    assert difference.record == {}
+    assert {"loss", "parameters"} <= difference.figures.keys()
+    assert not difference.equal
+    assert difference.text().splitlines()[0].split()[0] == "settings"
     recipes = run_difference("docs-char-gru", "docs-char-transformer").settings
     assert recipes["model.attention.heads"].keys() == {"b"}  # a cell has none
 
@@ -300,8 +300,8 @@ def test_a_difference_shows_other_data_and_another_environment(shelf: Path, tmp_
     (tmp_path / "gru" / "history.jsonl").write_text(json.dumps(vars(other)) + "\n", encoding="utf-8")
     recipe = (tmp_path / "gru" / "recipe.toml").read_text(encoding="utf-8").replace('sha256 = "', 'sha256 = "0')
     (tmp_path / "gru" / "recipe.toml").write_text(recipe, encoding="utf-8")
-    found = run_difference(shelf / "two" / "gru", tmp_path / "gru")
-    assert found.record.keys() == {"data", "torch", "input data.valid_path"}
-    assert found.record["torch"]["b"] == "9.9"
-    assert found.settings == found.figures == {}
-    assert "ab" in found.text()
+    difference = run_difference(shelf / "two" / "gru", tmp_path / "gru")
+    assert difference.record.keys() == {"data", "torch", "input data.valid_path"}
+    assert difference.record["torch"]["b"] == "9.9"
+    assert difference.settings == difference.figures == {}
+    assert "ab" in difference.text()

@@ -17,9 +17,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
 def made(**expected: Any) -> Result:
-    found = result("some-recipe", {"data": {"name": "ptb"}, "expected": {"metric": "perplexity", **expected}})
-    assert found is not None
-    return found
+    one = result("some-recipe", {"data": {"name": "ptb"}, "expected": {"metric": "perplexity", **expected}})
+    assert one is not None
+    return one
 
 
 def table_in(page: str) -> str:
@@ -45,9 +45,9 @@ def test_the_table_has_a_row_for_each_recipe_that_expects_something(firth: Firth
     lines = firth("results").out.splitlines()
     assert [line.split("`")[1] for line in lines[2:]] == names
     assert len({line.count("|") for line in lines}) == 1
-    found = json.loads(firth("results", "--json").out)
-    assert [one["recipe"] for one in found] == names
-    assert all(one[key] == shipped()[one["recipe"]]["expected"].get(key) for one in found for key in ("measured", "published"))
+    rows = json.loads(firth("results", "--json").out)
+    assert [one["recipe"] for one in rows] == names
+    assert all(one[key] == shipped()[one["recipe"]]["expected"].get(key) for one in rows for key in ("measured", "published"))
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_the_table_has_a_row_for_each_recipe_that_expects_something(firth: Firth
 )
 def test_the_gap_says_whether_it_is_a_miss(direction: str, measured: float | None, published: float | None, told: str) -> None:
     figures = {"measured": measured, "published": published}
-    found = made(direction=direction, **{key: value for key, value in figures.items() if value is not None})
-    assert row(found).gap == told
-    assert found.gap == (float(told.partition(" ")[0]) if told else None)
+    outcome = made(direction=direction, **{key: value for key, value in figures.items() if value is not None})
+    assert row(outcome).gap == told
+    assert outcome.gap == (float(told.partition(" ")[0]) if told else None)
 
 
 def test_a_mean_over_seeds_says_how_many_and_how_far_apart() -> None:

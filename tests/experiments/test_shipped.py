@@ -191,8 +191,8 @@ def test_the_time_a_recipe_takes_is_told_from_what_was_measured_and_nowhere_else
     ("minutes", "phrase"),
     [(0.05, "less than a minute"), (0.8, "about 1 minute"), (2.4, "about 2 minutes"), (33.3, "about 33 minutes")],
 )
-def test_the_phrase_for_a_duration(minutes: float, phrase: str) -> None:
+def test_a_duration_has_a_phrase(minutes: float, phrase: str) -> None:
     table: Table = {"data": {"text": "a"}, "expected": {"metric": "loss", "minutes": minutes, "hardware": "2 cores"}}
-    found = result("mine", table)
-    assert found is not None
-    assert duration(found) == f"{phrase} on a CPU"
+    expected = result("mine", table)
+    assert expected is not None
+    assert duration(expected) == f"{phrase} on a CPU"

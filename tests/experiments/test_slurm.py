@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from on_clusters import command, facts, own_study, saved_steps, times_begun, wait_for_checkpoints
+from on_clusters import command, facts, saved_steps, times_begun, wait_for_checkpoints
 
 from firth.experiments.clusters.slurm_cluster import SlurmCluster
 
@@ -21,28 +21,17 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(sys.platform == "win32", reas
 ON_SLURM = ("--slurm", "cluster=local,time=60,partition=gpu", "--jobs", 2)
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_study(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(scope="module")
-def alone(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What the models give without a cluster."""
-    return facts(command("reproduce", study, tmp_path_factory.mktemp("alone"), "--json"))["arms"]
-
-
 def jobs(out: Path) -> list[int]:
     """The processes of the jobs that are running."""
-    found = []
+    processes = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = place.read_bytes().split(b"\0")
         except OSError:
             continue
         if b"submitit.core._submit" in words and str(out / "slurm").encode() in words:
-            found.append(int(place.parent.name))
-    return found
+            processes.append(int(place.parent.name))
+    return processes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

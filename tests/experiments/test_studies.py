@@ -326,8 +326,8 @@ def test_the_cost_of_a_loss_is_that_of_the_first_validation_at_or_below_it(tmp_p
     (folder / trial.RESULT).unlink()  # measured again, not trained again
     costs = [f"{name}({value})" for name in ("seconds_to", "steps_to", "tokens_to")]
     _, again = planned(written(tmp_path, cost_table(*costs)), tmp_path / "out")
-    found = trial.run_job(again.jobs[0]).measures
-    assert list(found.values()) == [second["seconds"], second["step"], second["tokens"]]
+    measures = trial.run_job(again.jobs[0]).measures
+    assert list(measures.values()) == [second["seconds"], second["step"], second["tokens"]]
 
 
 def test_a_loss_that_is_never_reached_is_said_and_is_no_number(tmp_path: Path) -> None:

@@ -21,17 +21,17 @@ def table(**measures: dict[str, list[float]]) -> dict[str, dict[str, np.ndarray]
 @given(st.data(), NUMBERS)
 def test_the_margin_is_that_of_each_seed_and_its_error_is_scipys(data: st.DataObject, left: list[float]) -> None:
     right = data.draw(st.lists(st.floats(-100, 100), min_size=len(left), max_size=len(left)))
-    found = verdict("exact(a) - exact(b) >= 0.25", table(exact={"a": left, "b": right}))
+    claim = verdict("exact(a) - exact(b) >= 0.25", table(exact={"a": left, "b": right}))
     margins = np.array(left) - np.array(right) - 0.25
-    assert found.margin == pytest.approx(margins.mean(), abs=1e-9)
-    assert found.error == pytest.approx(stats.sem(margins), abs=1e-9)
-    assert found.held == (np.mean(margins) >= 0)
+    assert claim.margin == pytest.approx(margins.mean(), abs=1e-9)
+    assert claim.error == pytest.approx(stats.sem(margins), abs=1e-9)
+    assert claim.held == (np.mean(margins) >= 0)
 
 
 def test_paired_seeds_have_a_smaller_error_than_their_means_would() -> None:
     """Both models are better with seed 1 than with seed 0, by the same amount: their difference has no error."""
-    found = verdict("loss(b) < loss(a)", table(loss={"a": [2.0, 1.0], "b": [1.5, 0.5]}))
-    assert (found.held, found.margin, found.error) == (True, 0.5, 0.0)
+    claim = verdict("loss(b) < loss(a)", table(loss={"a": [2.0, 1.0], "b": [1.5, 0.5]}))
+    assert (claim.held, claim.margin, claim.error) == (True, 0.5, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_paired_seeds_have_a_smaller_error_than_their_means_would() -> None:
         ('x("2-64") == 1', None),
     ],
 )
-def test_arithmetic_and_chains(check: str, held: bool | None) -> None:
+def test_arithmetic_and_chains_are_computed(check: str, held: bool | None) -> None:
     measures = table(x={"a": [4.0], "b": [2.0], "c": [1.0], "2-64": [1.0]})
     if held is None:
         with pytest.raises(ConfigError, match="is not an inequality"):
@@ -106,8 +106,8 @@ def test_the_vertex_is_that_of_numpys_parabola_over_the_logarithms(low: float, a
     )
     seeds = {name: {arm: values[:1] for arm, values in of.items()} for name, of in measures.items()}
     assume(first > 1e-3)
-    found = verdict("log(vertex(loss, size)) >= 0", seeds).margin
-    assert found == pytest.approx(-second / (2 * first), rel=1e-4, abs=1e-4)
+    vertex = verdict("log(vertex(loss, size)) >= 0", seeds).margin
+    assert vertex == pytest.approx(-second / (2 * first), rel=1e-4, abs=1e-4)
     assert verdict("vertex(loss, size) >= 0", measures).held is None
     assert verdict("vertex(loss, size, m0, m1) >= 0", seeds).held is None  # two points are no parabola
 
@@ -122,8 +122,8 @@ def test_a_vertex_without_one_of_its_points_is_not_measured() -> None:
 
 
 def test_what_was_not_measured_neither_holds_nor_fails() -> None:
-    found = verdict("x(a) > x(b)", table(x={"a": [1.0, 2.0], "b": [0.0, float("nan")]}))
-    assert (found.held, found.margin, found.text()) == (None, None, "not measured")
+    claim = verdict("x(a) > x(b)", table(x={"a": [1.0, 2.0], "b": [0.0, float("nan")]}))
+    assert (claim.held, claim.margin, claim.text()) == (None, None, "not measured")
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,16 @@ def space(settings: Any, changes: Any = None, *, kind: str = "gru", metric: str 
 
 
 def test_a_range_has_the_type_of_its_setting() -> None:
-    found = {
+    ranges = {
         one.name: one
         for one in space({RATE: "log:1e-4:1e-2", "model.width": "8:32:8", "training.clip": "1:2", "training.warmup": "0:3"}).swept
     }
-    assert found["model.width"].values == (8, 16, 24, 32)
-    assert found["training.warmup"].values == (0, 1, 2, 3)
-    assert all(type(value) is int for value in found["model.width"].ends + found["training.warmup"].ends)
-    assert found["training.clip"].values is None
-    assert [type(value) for value in found["training.clip"].ends] == [float, float]
-    assert found[RATE].ends == (1e-4, 1e-2)
+    assert ranges["model.width"].values == (8, 16, 24, 32)
+    assert ranges["training.warmup"].values == (0, 1, 2, 3)
+    assert all(type(value) is int for value in ranges["model.width"].ends + ranges["training.warmup"].ends)
+    assert ranges["training.clip"].values is None
+    assert [type(value) for value in ranges["training.clip"].ends] == [float, float]
+    assert ranges[RATE].ends == (1e-4, 1e-2)
 
 
 def test_a_real_range_with_a_step_has_the_values_that_one_reads_in_it() -> None:

@@ -75,8 +75,8 @@ def test_a_metric_of_which_more_is_better_is_maximised_and_selects_the_weights(t
 def test_a_grid_has_every_combination_once(tmp_path: Path) -> None:
     report = swept(tmp_path, WIDTHS | {"training.batch": "1:2", "training.betas": [[0.9, 0.9], [0.9, 0.99]]}, sampler="grid")
     assert len(report.trials) == 8
-    found = {tuple(map(str, one.settings.values())) for one in report.trials}
-    assert found == {(w, b, c) for w in ("4", "8") for b in ("1", "2") for c in ("[0.9, 0.9]", "[0.9, 0.99]")}
+    combinations = {tuple(map(str, one.settings.values())) for one in report.trials}
+    assert combinations == {(w, b, c) for w in ("4", "8") for b in ("1", "2") for c in ("[0.9, 0.9]", "[0.9, 0.99]")}
 
 
 def stopped_in_call(number: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -43,20 +43,20 @@ CEILING = 3 << 30  # bytes that a process may reserve on top: before the machine
 def tried(count: int, first: int, *names: str) -> list[dict[str, Any]]:
     """The outcomes of each reader's inputs, found in a process of its own."""
     command = [sys.executable, str(Path(__file__)), str(count), str(first), *names]
-    found = []
+    outcomes = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            found.append(json.loads(line))
-            print(found[-1]["reader"], found[-1]["outcomes"], found[-1]["seconds"], "s", flush=True)
+            outcomes.append(json.loads(line))
+            print(outcomes[-1]["reader"], outcomes[-1]["outcomes"], outcomes[-1]["seconds"], "s", flush=True)
     assert process.returncode == 0
-    return found
+    return outcomes
 
 
-def assert_none_failed(found: list[dict[str, Any]]) -> None:
+def assert_none_failed(outcomes: list[dict[str, Any]]) -> None:
     failures = [
         f"{one['reader']}, input {failure['number']}: {failure['outcome']}\n{failure['what']}"
-        for one in found
+        for one in outcomes
         for failure in one["failures"]
     ]
     assert not failures, f"{len(failures)} inputs failed\n\n" + "\n\n".join(failures[:20])
@@ -157,8 +157,8 @@ def _child(reader: Any, first: int, end: int, folder: Path, report: int) -> None
         resource.setrlimit(resource.RLIMIT_AS, (status("VmSize") + CEILING, resource.RLIM_INFINITY))
     for number in range(first, end):
         with _input(reader, good, number, folder) as (case, size):
-            found = _outcome(reader, case, size)
-        os.write(report, (json.dumps({"number": number, **found}) + "\n").encode())
+            outcome = _outcome(reader, case, size)
+        os.write(report, (json.dumps({"number": number, **outcome}) + "\n").encode())
 
 
 def _good(reader: Any, folder: Path) -> Path:
@@ -189,10 +189,10 @@ def _input(reader: Any, good: Path, number: int, folder: Path) -> Iterator[tuple
     case = folder / "case"
     shutil.rmtree(case, ignore_errors=True)
     shutil.copytree(good, case)
-    found = sorted(path for pattern in reader.damaged for path in case.glob(pattern) if path.is_file() and path.name[0] != ".")
-    if not found:
-        found = sorted(path for path in case.rglob("[!.]*") if path.is_file())
-    for path in draw.sample(found, draw.choice((1, 1, 1, min(2, len(found))))):
+    chosen = sorted(path for pattern in reader.damaged for path in case.glob(pattern) if path.is_file() and path.name[0] != ".")
+    if not chosen:
+        chosen = sorted(path for path in case.rglob("[!.]*") if path.is_file())
+    for path in draw.sample(chosen, draw.choice((1, 1, 1, min(2, len(chosen))))):
         if "resealed" in reader.name:
             resealed(path, draw)
         else:

@@ -205,13 +205,13 @@ def _of_vectors() -> list[Reader]:
 
         return used
 
-    found = [Reader(f"vectors {name}", make(name), read(name)) for name in formats]
+    of_formats = [Reader(f"vectors {name}", make(name), read(name)) for name in formats]
     pairs = "".join(f"list\tset\t{n / 3:.2f}\n" for n in range(20))
     questions = ": capitals\n" + "a list the set\nname is in the\n" * 5
     from firth.vectors.evaluation import read_pairs, read_questions
 
     return [
-        *found,
+        *of_formats,
         Reader("similarity pairs", _writes(**{"pairs.tsv": pairs}), lambda folder: read_pairs(folder / "pairs.tsv")),
         Reader(
             "analogy questions", _writes(**{"questions.txt": questions}), lambda folder: read_questions(folder / "questions.txt")
@@ -383,8 +383,8 @@ def _of_caches() -> list[Reader]:
     def words(folder: Path) -> list[int]:
         from firth.vectors.encoding import encoded
 
-        found = encoded(str(folder / "text.txt"))
-        return [*found.ids.tolist(), *found.ends.tolist(), *map(len, found.vocabulary.words)]
+        read = encoded(str(folder / "text.txt"))
+        return [*read.ids.tolist(), *read.ends.tolist(), *map(len, read.vocabulary.words)]
 
     def make(read: Callable[[Path], list[int]]) -> Callable[[Path], None]:
         def write(folder: Path) -> None:
@@ -476,8 +476,8 @@ def _of_the_rest() -> list[Reader]:
         from firth.text.chat_template import read_template
         from firth.text.conversation import Message
 
-        found = read_template(folder / next(iter(folder.glob("[!.]*"))).name)
-        return found.render([Message("user", "Hi")], answer_next=True)
+        read = read_template(folder / next(iter(folder.glob("[!.]*"))).name)
+        return read.render([Message("user", "Hi")], answer_next=True)
 
     def keys(folder: Path) -> object:
         from firth.serving.http.keys import read_keys

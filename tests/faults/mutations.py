@@ -84,10 +84,10 @@ def _numbers(data: bytes, draw: random.Random) -> bytes:
         if draw.random() < 0.8
         else (_STRING, json.dumps(draw.choice([value for value in VALUES if isinstance(value, str)])).encode())
     )
-    found = list(pattern.finditer(data))
-    if not found:
+    matches = list(pattern.finditer(data))
+    if not matches:
         return _bytes(data, draw)
-    chosen = found[0] if draw.random() < 0.2 else draw.choice(found)
+    chosen = matches[0] if draw.random() < 0.2 else draw.choice(matches)
     return data[: chosen.start()] + new + data[chosen.end() :]
 
 

@@ -42,24 +42,24 @@ KNOWN = {
 }
 
 
-def test_a_few_damaged_files() -> None:
-    found = tried(1, 0, *QUICK)
-    assert [one["reader"] for one in found] == list(QUICK)
-    assert_none_failed(found)
+def test_a_few_damaged_files_end_well() -> None:
+    readers = tried(1, 0, *QUICK)
+    assert [one["reader"] for one in readers] == list(QUICK)
+    assert_none_failed(readers)
 
 
 @pytest.mark.long
-def test_damaged_files_of_every_kind(tally: Callable[[str, Mapping[str, int]], None]) -> None:
-    found = tried(INPUTS, FIRST)
+def test_damaged_files_of_every_kind_end_well(tally: Callable[[str, Mapping[str, int]], None]) -> None:
+    readers = tried(INPUTS, FIRST)
     outcomes = Counter[str]()
-    for one in found:
+    for one in readers:
         outcomes.update(one["outcomes"])
-    tally(f"damaged files of {len(found)} readers", outcomes)
-    assert_none_failed(found)
+    tally(f"damaged files of {len(readers)} readers", outcomes)
+    assert_none_failed(readers)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("reader", KNOWN)
-def test_inputs_that_failed_once(reader: str) -> None:
+def test_inputs_that_failed_once_end_well(reader: str) -> None:
     for number in KNOWN[reader]:
         assert_none_failed(tried(1, number, reader))

@@ -88,7 +88,7 @@ def right(model: LanguageModel, job: Job, known: dict[Job, list[int]]) -> list[i
     ("name", "looks_ahead"),
     [("gru", False), ("linear", False), ("transformer, rotary", True), ("transformer, shaw, window", False)],
 )
-def test_a_storm_of_requests(name: str, looks_ahead: bool) -> None:
+def test_a_storm_of_requests_is_answered_as_each_alone(name: str, looks_ahead: bool) -> None:
     torch.set_num_threads(1)
     model, draw = random_model(name, VOCAB), random.Random(7)
     pool = [random_job(draw) for _ in range(REQUESTS // 5)]

@@ -77,8 +77,8 @@ def caching(folder: Path) -> Command:
     run = folder / "run"
 
     def result() -> Any:
-        found = {path.suffix: path.read_bytes() for path in sorted((folder / "cache").glob("tokens-*.bin"))}
-        return {**{key: value for key, value in outcome(run).items() if key != "log"}, "cache": sorted(found.items())}
+        caches = {path.suffix: path.read_bytes() for path in sorted((folder / "cache").glob("tokens-*.bin"))}
+        return {**{key: value for key, value in outcome(run).items() if key != "log"}, "cache": sorted(caches.items())}
 
     finished = run / "checkpoints" / "step-00000001.safetensors"
     return Command(("train", recipe, "--out", run, "--resume"), finished.exists, result)
@@ -206,14 +206,14 @@ def survives_around_checkpoints(nursery: Nursery, kills: int, folder: Path) -> d
         for _ in range(8):
             wanted = seen[True] < kills and (seen[False] >= kills or draw.random() < 0.5)
             began = time.monotonic()
-            found = killed_around_a_checkpoint(
+            killed_after = killed_around_a_checkpoint(
                 started(nursery, command, place), place / "run", wanted, draw.uniform(0, until_first)
             )
-            if found is None:
+            if killed_after is None:
                 break
-            if wanted and found:
+            if wanted and killed_after:
                 until_first = 0.9 * until_first + 0.1 * (time.monotonic() - began)
-            seen[found] += 1
+            seen[killed_after] += 1
         if not command.done():
             to_the_end(nursery, command, place)
         assert_identical(command.result(), expected, f"round {rounds}")
@@ -241,9 +241,9 @@ def pair(folder: Path, parallel: str) -> Command:
 
     def result() -> Any:
         assert_no_temporaries(run)
-        found = RunFolder.open(run)
-        kept = files.load_tensors(found.model)
-        return {"model": kept, "log": [(line["step"], line["loss"]) for line in read_log(found.log)]}
+        opened = RunFolder.open(run)
+        kept = files.load_tensors(opened.model)
+        return {"model": kept, "log": [(line["step"], line["loss"]) for line in read_log(opened.log)]}
 
     suffix = ".sharded" if parallel == "fsdp" else ".safetensors"
     finished = run / "checkpoints" / f"step-00000040{suffix}"

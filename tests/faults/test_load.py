@@ -91,10 +91,10 @@ class Load:
             await asyncio.sleep(0.2)
             return
         assert status == 200, (status, text)
-        found = streamed(text)
-        if found is None:  # it ended in the middle, which only a killed server does
+        answer = streamed(text)
+        if answer is None:  # it ended in the middle, which only a killed server does
             raise Down
-        assert found == self.expected[wanted], wanted
+        assert answer == self.expected[wanted], wanted
         self.seen["read slowly" if slowly else "read"] += 1
 
     async def leaves(self) -> None:
@@ -116,14 +116,14 @@ class Load:
         """Ten times what the server takes on, at once."""
         model, prompt, _ = self.drawn()
         body = self.request(model, prompt, 3)
-        found = await asyncio.gather(*(self.ask(body) for _ in range(10 * CLIENTS)), return_exceptions=True)
-        for one in found:
+        answers = await asyncio.gather(*(self.ask(body) for _ in range(10 * CLIENTS)), return_exceptions=True)
+        for one in answers:
             if isinstance(one, tuple):
                 assert one[0] in (200, 429, 503), one
                 self.seen[f"flood {one[0]}"] += 1
             elif not isinstance(one, OSError | asyncio.IncompleteReadError | ValueError):
                 raise one
-        if any(isinstance(one, Exception) for one in found):
+        if any(isinstance(one, Exception) for one in answers):
             raise Down
 
     async def client(self, number: int) -> None:

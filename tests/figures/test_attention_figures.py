@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import platform
 import re
@@ -11,22 +10,17 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from docs_scripts import DOCS, docs_script
 
 from firth.figures.figure import Figure
 from firth.figures.masks_and_positions import MaskGrid, mask_grids
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 EPS = 2.0**-52
 
 
 @pytest.fixture(scope="module")
 def pictures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return docs_script("make_pictures")
 
 
 DOCUMENT = [0, 0, 0, 1, 1, 1, 2, 2]

@@ -100,10 +100,10 @@ def section(figures: tuple[Figure, ...] = ()) -> Section:
 
 
 def test_no_text_of_a_page_is_taken_for_markup() -> None:
-    found = Texts(page(EVIL, [section()], EVIL))
-    assert found.tags.count("script") == 2  # plotly.js, and what gives the plots the colours of the page
+    parsed = Texts(page(EVIL, [section()], EVIL))
+    assert parsed.tags.count("script") == 2  # plotly.js, and what gives the plots the colours of the page
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page(EVIL, [section()], EVIL)
-    texts = dict(zip(found.tags, found.texts, strict=True))
+    texts = dict(zip(parsed.tags, parsed.texts, strict=True))
     for tag in ("title", "h1", "h2", "p", "th", "td", "h3", "pre", "footer"):
         assert texts[tag].strip() == EVIL, tag
 

@@ -13,8 +13,8 @@ ALPHA = np.array([[[0.5, 0.25], [0.25, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
 
 
 def test_pixels_are_as_bright_as_the_weight_of_their_cell() -> None:
-    found = overlay_picture(IMAGE, ALPHA[0])[:, :, 0]
-    assert found.tolist() == [[100, 100, 65, 65], [100, 100, 65, 65], [65, 65, 30, 30], [65, 65, 30, 30]]
+    red = overlay_picture(IMAGE, ALPHA[0])[:, :, 0]
+    assert red.tolist() == [[100, 100, 65, 65], [100, 100, 65, 65], [65, 65, 30, 30], [65, 65, 30, 30]]
 
 
 def test_text_shows_a_grid_for_each_word() -> None:
@@ -29,11 +29,11 @@ def test_a_narrow_terminal_continues_below() -> None:
 
 
 def test_the_heatmaps_cover_the_image_and_the_table_has_every_weight() -> None:
-    found = overlay_figure(IMAGE, ["<b>", "circle"], ALPHA)
-    heatmap = found.plot.data[1]
+    figure = overlay_figure(IMAGE, ["<b>", "circle"], ALPHA)
+    heatmap = figure.plot.data[1]
     assert (heatmap.x0, heatmap.dx) == (0.5, 2.0)  # the middle of the first cell, in pixels from −½
-    assert "<b>" not in found.plot.to_json()
-    assert [row[3] for row in found.table.rows] == [
+    assert "<b>" not in figure.plot.to_json()
+    assert [row[3] for row in figure.table.rows] == [
         "0.5000",
         "0.2500",
         "0.2500",

@@ -33,14 +33,14 @@ def test_parts_of_the_same_name_have_bars_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0"), (999, "999"), (999.6, "1 k"), (1000, "1 k"), (175_181_291_520, "175 G"), (3.2e15, "3.2 P")]
 )
-def test_three_digits_and_a_unit(number: float, text: str) -> None:
+def test_a_number_has_three_digits_and_a_unit(number: float, text: str) -> None:
     assert short(number) == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 B"), (1010, "1010 B"), (1024, "1 KiB"), (3 << 39, "1.5 TiB"), (1 << 50, "1.02e+03 TiB")]
 )
-def test_bytes_in_powers_of_two(number: float, text: str) -> None:
+def test_bytes_are_shown_in_powers_of_two(number: float, text: str) -> None:
     assert in_bytes(number) == text
 
 

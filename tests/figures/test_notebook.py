@@ -21,9 +21,9 @@ from firth.vectors import WordVectors
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> LanguageModelRun:
-    found = firth.train(tiny("transformer", width=8), tmp_path_factory.mktemp("runs") / "tiny", progress=False)
-    assert isinstance(found, LanguageModelRun)
-    return found
+    trained = firth.train(tiny("transformer", width=8), tmp_path_factory.mktemp("runs") / "tiny", progress=False)
+    assert isinstance(trained, LanguageModelRun)
+    return trained
 
 
 def test_the_output_of_a_figure_brings_plotly_and_fetches_nothing() -> None:

@@ -29,9 +29,9 @@ def faults(of: Diagram) -> list[str]:
     """Everything that lies on something else, is cut off, or does not fit a page."""
     width, height = of.size
     page, own = Rect(0, 0, width, height), parts(of)
-    found = [f"outside the page: {shape}" for shape in of.placed() if not page.contains(shape.rect)]
-    found += [f"{width} pixels wide"] if width > PAGE and of.slide is None else []
-    return [*found, *_on_each_other(own), *_cut(own), *_crossed(own)]
+    misfits = [f"outside the page: {shape}" for shape in of.placed() if not page.contains(shape.rect)]
+    misfits += [f"{width} pixels wide"] if width > PAGE and of.slide is None else []
+    return [*misfits, *_on_each_other(own), *_cut(own), *_crossed(own)]
 
 
 def _on_each_other(own: Parts) -> Iterator[str]:

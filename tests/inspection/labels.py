@@ -23,20 +23,20 @@ CODE = Path(firth.inspection.drawing.drawing.__file__).parent
 
 def declared() -> set[str]:
     """Every English label: the arguments of `say` and `of`, and what ideas, tasks and kinds of drawings are called."""
-    found = {label for path in CODE.glob("*.py") for label in _said(ast.parse(path.read_text(encoding="utf-8")))}
-    found |= {*KINDS, *KINDS.values()} - {"model"}
+    english = {label for path in CODE.glob("*.py") for label in _said(ast.parse(path.read_text(encoding="utf-8")))}
+    english |= {*KINDS, *KINDS.values()} - {"model"}
     ends = [Ends(), Ends("point", "linear", "next value")]
-    found |= {words for one in ends for words in (f"{one.token}s", one.embedding, one.predicts)}
-    found |= {task.noun for task in TASKS if "encoder" in task.families}
-    found |= {"output of attention" if one == "output" else one for one in TARGETS}
+    english |= {words for one in ends for words in (f"{one.token}s", one.embedding, one.predicts)}
+    english |= {task.noun for task in TASKS if "encoder" in task.families}
+    english |= {"output of attention" if one == "output" else one for one in TARGETS}
     for ideas in (CELLS, SCORES, SCHEMES, NORMS, MIXERS, ACTIVATIONS):
-        found |= {ideas[kind].title() for kind in ideas.all_kinds if ideas.origin(kind) is None}
+        english |= {ideas[kind].title() for kind in ideas.all_kinds if ideas.origin(kind) is None}
     for ideas in (CELLS, MIXERS):
-        found |= {ideas[kind].about for kind in ideas.all_kinds if ideas.origin(kind) is None}
+        english |= {ideas[kind].about for kind in ideas.all_kinds if ideas.origin(kind) is None}
     for kind in CELLS.shipped_kinds:
         quantities = [CELLS[kind].quantity(gate) for gate in CELLS[kind].gates]
-        found |= {one.title for one in quantities if one.title != one.letter}
-    return found
+        english |= {one.title for one in quantities if one.title != one.letter}
+    return english
 
 
 def _said(tree: ast.AST) -> Iterator[str]:

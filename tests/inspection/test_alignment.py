@@ -35,12 +35,12 @@ def given() -> tuple[Tensor, Tensor]:
 def test_of_rnnsearch_it_is_alpha() -> None:
     network = random_translator("rnnsearch", SOURCE_V, VOCAB)
     assert isinstance(network, RecurrentDecoder)
-    found = looked(network)
+    aligned = looked(network)
     with torch.no_grad():
         alpha_TS = network.alignment(*given(), INPUT_1T)[0].numpy()
-    assert list(found.weights) == ["α"]
-    np.testing.assert_allclose(found.best, alpha_TS, rtol=1e-9)
-    assert (found.source, found.target) == (tuple(SOURCE_PIECES), tuple(TARGET_PIECES))
+    assert list(aligned.weights) == ["α"]
+    np.testing.assert_allclose(aligned.best, alpha_TS, rtol=1e-9)
+    assert (aligned.source, aligned.target) == (tuple(SOURCE_PIECES), tuple(TARGET_PIECES))
 
 
 def by_hand(network: TransformerDecoder, layer: int, head: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -68,43 +68,43 @@ def encoded(network: TransformerDecoder, source_1S: Tensor) -> Tensor:
 def test_of_a_transformer_it_is_the_softmax_of_its_scores_in_every_layer_and_head() -> None:
     network = random_translator("transformer", SOURCE_V, VOCAB)
     assert isinstance(network, TransformerDecoder)
-    found = looked(network)
+    aligned = looked(network)
     for layer in range(2):
         truth = [by_hand(network, layer, head) for head in range(2)]
         for head, p_TS in enumerate(truth):
-            np.testing.assert_allclose(found.weights[f"layer {layer + 1}, head {head + 1}"], p_TS, rtol=1e-9)
-        np.testing.assert_allclose(found.weights[f"layer {layer + 1}"], np.mean(truth, axis=0), rtol=1e-9)
+            np.testing.assert_allclose(aligned.weights[f"layer {layer + 1}, head {head + 1}"], p_TS, rtol=1e-9)
+        np.testing.assert_allclose(aligned.weights[f"layer {layer + 1}"], np.mean(truth, axis=0), rtol=1e-9)
 
 
 def test_the_layer_below_the_last_is_the_one_to_look_at() -> None:
-    found = looked(random_translator("transformer", SOURCE_V, VOCAB))
+    aligned = looked(random_translator("transformer", SOURCE_V, VOCAB))
     heads = [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)]
-    assert list(found.weights) == ["layer 1", "layer 2", *heads]
-    assert found.best is found.weights["layer 1"]
+    assert list(aligned.weights) == ["layer 1", "layer 2", *heads]
+    assert aligned.best is aligned.weights["layer 1"]
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "transformer"])
 @pytest.mark.parametrize("merged", [False, True])
 def test_rows_sum_to_one(name: str, merged: bool) -> None:
-    found = looked(random_translator(name, SOURCE_V, VOCAB), merged)
-    for alpha_TS in found.weights.values():
-        assert alpha_TS.shape == (len(found.target), len(found.source))
+    aligned = looked(random_translator(name, SOURCE_V, VOCAB), merged)
+    for alpha_TS in aligned.weights.values():
+        assert alpha_TS.shape == (len(aligned.target), len(aligned.source))
         np.testing.assert_allclose(alpha_TS.sum(-1), 1.0, rtol=1e-9)
 
 
 def test_pieces_become_words() -> None:
     network = random_translator("rnnsearch", SOURCE_V, VOCAB)
-    alpha_TS, found = looked(network).best, looked(network, merged=True)
-    assert (found.source, found.target) == (("undo", "it", ".", "<eos>"), ("redo", "so", "<eos>"))
-    assert found.best[0, 0] == pytest.approx(alpha_TS[:2, :2].sum() / 2)
-    assert found.best[2, 3] == pytest.approx(alpha_TS[3, 4])
+    alpha_TS, aligned = looked(network).best, looked(network, merged=True)
+    assert (aligned.source, aligned.target) == (("undo", "it", ".", "<eos>"), ("redo", "so", "<eos>"))
+    assert aligned.best[0, 0] == pytest.approx(alpha_TS[:2, :2].sum() / 2)
+    assert aligned.best[2, 3] == pytest.approx(alpha_TS[3, 4])
 
 
 def test_it_can_be_drawn_and_printed() -> None:
-    found = looked(random_translator("transformer", SOURCE_V, VOCAB))
-    table = found.figure().table
-    assert len(table.rows) == len(found.weights) * len(found.source) * len(found.target)
-    lines = found.text(60).splitlines()
+    aligned = looked(random_translator("transformer", SOURCE_V, VOCAB))
+    table = aligned.figure().table
+    assert len(table.rows) == len(aligned.weights) * len(aligned.source) * len(aligned.target)
+    lines = aligned.text(60).splitlines()
     assert lines[0].split() == ["un", "do", "it", ".", "<eos>"]
     assert [line.split()[0] for line in lines[1:5]] == ["re", "do", "so", "<eos>"]
 

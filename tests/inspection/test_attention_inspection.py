@@ -97,10 +97,10 @@ def test_weights_are_those_of_the_reference_for_every_layer_and_head(transformer
         np.testing.assert_allclose(seen.weights(layer, heads=1, rows=[2, 0]), truth[1:2][:, [2, 0]], rtol=0, atol=1e-6)
         p = seen.weights(layer).astype(np.float64)
         away = np.abs(np.arange(len(TEXT)) - np.arange(len(TEXT))[:, None])
-        found = seen.rows(layer)
-        np.testing.assert_allclose(found.distance_HQ, (p * away).sum(-1), atol=1e-5)
-        np.testing.assert_allclose(found.maximum_HQ, p.max(-1), atol=1e-6)
-        np.testing.assert_allclose(found.entropy_HQ, entropy(p), atol=1e-5)
+        of_rows = seen.rows(layer)
+        np.testing.assert_allclose(of_rows.distance_HQ, (p * away).sum(-1), atol=1e-5)
+        np.testing.assert_allclose(of_rows.maximum_HQ, p.max(-1), atol=1e-6)
+        np.testing.assert_allclose(of_rows.entropy_HQ, entropy(p), atol=1e-5)
 
 
 def test_only_the_layers_asked_for_are_kept(transformer_run: Path, models: dict[str, Run[Any]]) -> None:
@@ -110,10 +110,10 @@ def test_only_the_layers_asked_for_are_kept(transformer_run: Path, models: dict[
         seen.weights(1)
     with pytest.raises(ConfigError, match=r"layer is 99; expected 0"):
         load(transformer_run).attention(TEXT, layers=[99])
-    found = models["translator"].attention("1 2", target="one", layers=[1])
-    assert [part.layers for part in every_part(found)] == [(1,)] * 3
+    translating = models["translator"].attention("1 2", target="one", layers=[1])
+    assert [part.layers for part in every_part(translating)] == [(1,)] * 3
     with pytest.raises(ConfigError, match=r"rollout needs all layers, but only layers \(1,\) were recorded"):
-        found.of("encoder").rollout()
+        translating.of("encoder").rollout()
 
 
 def test_a_model_without_attention_and_a_text_without_tokens_are_refused(
@@ -224,14 +224,14 @@ def test_words_are_made_of_pieces_rows_averaged_and_columns_summed(bpe_run: Path
             number_T.append(WORDS.index(word))
             at += 1
     for layer in seen.layers:
-        p_HQK, found = seen.weights(layer).astype(np.float64), words.weights(layer)
+        p_HQK, p_HWW = seen.weights(layer).astype(np.float64), words.weights(layer)
         for q in range(5):
             for k in range(5):
                 rows, columns = ([t for t, n in enumerate(number_T) if n == word] for word in (q, k))
                 truth = sum(p_HQK[:, t, s] for t in rows for s in columns) / len(rows)
-                np.testing.assert_allclose(found[:, q, k], truth, atol=1e-6)
-        np.testing.assert_allclose(words.weights(layer, heads=1, rows=[3, 0, -1]), found[1:2][:, [3, 0, 4]], atol=1e-6)
-        np.testing.assert_allclose(words.rows(layer).entropy_HQ, entropy(found), atol=1e-5)
+                np.testing.assert_allclose(p_HWW[:, q, k], truth, atol=1e-6)
+        np.testing.assert_allclose(words.weights(layer, heads=1, rows=[3, 0, -1]), p_HWW[1:2][:, [3, 0, 4]], atol=1e-6)
+        np.testing.assert_allclose(words.rows(layer).entropy_HQ, entropy(p_HWW), atol=1e-5)
     with pytest.raises(ConfigError, match=r"row is 5; expected 0 to 4"):
         words.weights(0, rows=5)
 
@@ -257,7 +257,7 @@ def test_thumbnails_average_rows_and_sum_columns(side: int, transformer_run: Pat
     np.testing.assert_allclose(small.sum(-1), 1.0, atol=1e-5)
 
 
-def test_thumbnails_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Run[Any]]) -> None:
+def test_thumbnails_are_means_of_blocks_of_words_and_of_two_texts(bpe_run: Path, models: dict[str, Run[Any]]) -> None:
     words = load(bpe_run).attention("the list is empty.").merged()
     by_word = np.stack([words.weights(layer) for layer in words.layers]).astype(np.float64)
     rows = blocks(5, 2)
@@ -288,13 +288,13 @@ def test_entropy_is_the_mean_over_the_rows(models: dict[str, Run[Any]], bpe_run:
 
 def test_rollout_is_the_product_over_layers(models: dict[str, Run[Any]]) -> None:
     seen = look(models, "translator").of("decoder")
-    found = seen.rollout()
+    products = seen.rollout()
     truth = np.eye(3)
     for layer in seen.layers:
         truth = (0.5 * seen.weights(layer).astype(np.float64).mean(0) + 0.5 * np.eye(3)) @ truth
-        np.testing.assert_allclose(found[layer], truth, atol=1e-6)
-    np.testing.assert_allclose(found.sum(-1), 1.0, atol=1e-6)
-    assert not found[:, *np.triu_indices(3, 1)].any(), "what looks back only is made of what came before"
+        np.testing.assert_allclose(products[layer], truth, atol=1e-6)
+    np.testing.assert_allclose(products.sum(-1), 1.0, atol=1e-6)
+    assert not products[:, *np.triu_indices(3, 1)].any(), "what looks back only is made of what came before"
 
 
 def test_rollout_between_words_is_that_between_tokens_merged(bpe_run: Path) -> None:
@@ -389,7 +389,7 @@ def test_source_and_target_of_one_stack_have_to_fit_together(tmp_path: Path) -> 
         model.attention("1 2 3", target="one " * 48)
 
 
-def test_a_window_and_a_row_without_keys(tmp_path: Path) -> None:
+def test_a_row_without_keys_hands_on_what_was_there(tmp_path: Path) -> None:
     """A strictly causal layer gives its first token nothing: rollout hands on what was there."""
     table = recipe_table(model="transformer", steps=1)
     table["model"] |= {"mask": "strictly_causal"}

@@ -36,10 +36,10 @@ SETTINGS = [
 
 def _depths(tree: BeamTree) -> dict[int, list[BeamNode]]:
     """The nodes with 1, 2, … tokens."""
-    found: dict[int, list[BeamNode]] = defaultdict(list)
+    nodes_at: dict[int, list[BeamNode]] = defaultdict(list)
     for n, node in enumerate(tree.nodes[1:], start=1):
-        found[len(tree.path(n)) - 1].append(node)
-    return found
+        nodes_at[len(tree.path(n)) - 1].append(node)
+    return nodes_at
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import random_model
+from small_models import random_model, randomise
 from tolerance import assert_equal
 from torch import Tensor, nn
 from translations import random_translator
@@ -36,11 +36,7 @@ LENGTHS = torch.tensor([5, 3, 1])
 
 
 def drawn(model: Any, seed: int = 0) -> Any:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model, seed=seed).double().eval()
 
 
 def transformer(**options: Any) -> TransformerEncoderConfig:
@@ -78,11 +74,11 @@ MODELS: dict[str, tuple[Any, int]] = {  # and how deep it is
 def test_there_is_the_embedding_and_a_layer_for_each_block_or_level(name: str) -> None:
     build, deep = MODELS[name]
     model = build()
-    found = layers(model, TOKENS, LENGTHS)
-    assert (depth(model), len(found)) == (deep, deep + 1)
+    vectors = layers(model, TOKENS, LENGTHS)
+    assert (depth(model), len(vectors)) == (deep, deep + 1)
     table = model.source_embedding if isinstance(model, ConditionalDecoder) else model.embedding
-    assert_equal(found[0], table.weight[TOKENS].detach())
-    assert all(x_BTd.shape[:2] == TOKENS.shape for x_BTd in found)
+    assert_equal(vectors[0], table.weight[TOKENS].detach())
+    assert all(x_BTd.shape[:2] == TOKENS.shape for x_BTd in vectors)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -112,17 +108,17 @@ def read_by_itself(model: Network, token_BT: Tensor, length_B: Tensor) -> Tensor
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - {"prefix", "rnnenc, reversed", "average"}))
 def test_the_last_layer_is_what_the_model_reads_from(name: str) -> None:
     model = MODELS[name][0]()
-    found, expected = layers(model, TOKENS, LENGTHS)[-1], read_by_itself(model, TOKENS, LENGTHS)
+    last_BTd, expected = layers(model, TOKENS, LENGTHS)[-1], read_by_itself(model, TOKENS, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
-        assert_equal(found[row, :length], expected[row, :length].detach())
+        assert_equal(last_BTd[row, :length], expected[row, :length].detach())
 
 
 def test_a_source_that_is_read_backwards_has_its_vectors_where_its_tokens_are() -> None:
     model = MODELS["rnnenc, reversed"][0]()
-    found = layers(model, TOKENS, LENGTHS)[-1]
+    last_BSd = layers(model, TOKENS, LENGTHS)[-1]
     memory_BSm = model.encode(TOKENS, LENGTHS).memory_BSm  # the last token first
     for row, length in enumerate(LENGTHS.tolist()):
-        assert_equal(found[row, :length], memory_BSm[row, :length].flip(0).detach())
+        assert_equal(last_BSd[row, :length], memory_BSm[row, :length].flip(0).detach())
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -139,24 +135,24 @@ def test_levels_are_those_of_torchs_layers_one_by_one(kind: str, bidirectional: 
     }
     whole.load_state_dict(weights)
     first.load_state_dict(model.encoder.recurrent.layers[0].state_dict())
-    found = layers(model, TOKENS, LENGTHS)
+    vectors = layers(model, TOKENS, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         x_1Te = model.embedding.weight[TOKENS[row : row + 1, :length]]
-        assert_equal(found[1][row, :length], first(x_1Te)[0][0].detach())
-        assert_equal(found[2][row, :length], whole(x_1Te)[0][0].detach())
+        assert_equal(vectors[1][row, :length], first(x_1Te)[0][0].detach())
+        assert_equal(vectors[2][row, :length], whole(x_1Te)[0][0].detach())
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_a_layer_is_the_last_of_a_model_with_fewer(placement: str) -> None:
     """But for the norm above the blocks, which only the last one has passed."""
     deep = drawn(masked_lm(transformer(norm_placement=placement), VOCAB))
-    found = layers(deep, TOKENS, LENGTHS)
+    vectors = layers(deep, TOKENS, LENGTHS)
     for blocks in (1, 2):
         short = masked_lm(transformer(norm_placement=placement, depth=blocks), VOCAB).double().eval()
         short.load_state_dict(deep.state_dict(), strict=False)
         own = layers(short, TOKENS, LENGTHS)[-1]
         with torch.inference_mode():
-            expected = short.encoder.stack.norm(found[blocks])  # nothing at all where the norm stands in the block
+            expected = short.encoder.stack.norm(vectors[blocks])  # nothing at all where the norm stands in the block
         for row, length in enumerate(LENGTHS.tolist()):
             assert_equal(own[row, :length], expected[row, :length].detach())
 

@@ -54,13 +54,13 @@ def network(model: ModelConfig) -> nn.Module:
 
 def writing() -> dict[str, ModelConfig]:
     """One model of each sort that generates a text, and all other settings."""
-    found: dict[Any, tuple[str, ModelConfig]] = {}
+    sorts: dict[Any, tuple[str, ModelConfig]] = {}
     for one in shipped():
         if one.config.family != "encoder":
             mixer = getattr(getattr(one.config, "attention", None), "kind", None)
-            found.setdefault((type(one.config), one.config.kind, mixer), (one.name, one.config))
+            sorts.setdefault((type(one.config), one.config.kind, mixer), (one.name, one.config))
     own = {name: config(**settings) for name, settings in OTHERS.items()}
-    return dict(found.values()) | {name: one for name, one in own.items() if one.family != "encoder"}
+    return dict(sorts.values()) | {name: one for name, one in own.items() if one.family != "encoder"}
 
 
 def test_the_cache_has_the_bytes_that_describe_counts() -> None:
@@ -118,10 +118,10 @@ def test_adapters_are_those_that_training_adds(name: str) -> None:
     own: Any = network(model)
     adapt(own, lora, torch.Generator())
     freeze(own)
-    found = adapted_matrices(layers_of(model), lora)
-    assert sum(times * one.trained(8) for one, times in found.items()) == trained_parameters(own)
+    matrices = adapted_matrices(layers_of(model), lora)
+    assert sum(times * one.trained(8) for one, times in matrices.items()) == trained_parameters(own)
     said = words(draw_model(Subject("mine", model, adapters=lora), "lora"))
-    assert f"trained: {trained_parameters(own):,} numbers in {sum(found.values())} adapters" in said
+    assert f"trained: {trained_parameters(own):,} numbers in {sum(matrices.values())} adapters" in said
     assert "the correction is multiplied by 2" in said
 
 
@@ -230,9 +230,9 @@ def test_the_trees_end_in_the_tokens_of_the_tokenizer(text: str) -> None:
         documents=1,
     )
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    found = merged_words(tokenizer, text)
-    assert [token.symbol for word in found for token in word.tokens] == backend.encode(text).tokens
-    for word in found:
+    trees = merged_words(tokenizer, text)
+    assert [token.symbol for word in trees for token in word.tokens] == backend.encode(text).tokens
+    for word in trees:
         assert all(leaves(token) == token.symbol for token in word.tokens)
 
 

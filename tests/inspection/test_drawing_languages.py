@@ -88,8 +88,8 @@ def test_all_drawings_of_all_languages_can_be_read(size: Any) -> None:
         for subject in (*shipped(), *others):
             for kind in kinds_of(subject):
                 if kind not in HEAVY or subject.name == "two norms":
-                    found = faults(draw_model(subject, kind, size, language))
-                    assert found == [], f"{language}, {subject.name}, {kind}"
+                    misfits = faults(draw_model(subject, kind, size, language))
+                    assert misfits == [], f"{language}, {subject.name}, {kind}"
 
 
 def test_words_and_numbers_are_those_of_the_language() -> None:

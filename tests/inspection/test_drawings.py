@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from docs_scripts import DOCS, docs_script
 from drawn import faults, parts
 from shell import Firth
 from subjects import ADAPTERS, OTHERS, RECURRENT, SVG, TRANSFORMER, config, drawn, shipped, words
@@ -30,7 +30,6 @@ from firth.layers.token_mixer import MIXERS
 from firth.models.presets import PRESETS
 
 OWN = Path(__file__).resolve().parent.parent / "ideas"
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_every_recipe_has_drawings_that_can_be_read() -> None:
@@ -108,8 +107,8 @@ def test_norms_stand_where_they_act(placement: str, expected: list[str]) -> None
     """The last one of all but "post" is that after the last block."""
     both = iter(("softmax attention", "feed-forward network"))
     in_order = [one.format(next(both)) if one == "{}" else one for one in expected]
-    found = order(drawn(**TRANSFORMER, norm={"placement": placement}))
-    assert found == ["embedding", *in_order, "output layer and softmax"]
+    stages = order(drawn(**TRANSFORMER, norm={"placement": placement}))
+    assert stages == ["embedding", *in_order, "output layer and softmax"]
 
 
 def test_positions_stand_where_they_act() -> None:
@@ -198,11 +197,7 @@ def test_a_run_is_drawn_as_its_recipe_and_keeps_its_settings(firth: Firth, char_
 
 
 def test_the_drawings_of_the_pages_are_those_of_today_and_shown_there() -> None:
-    spec = importlib.util.spec_from_file_location("make_drawings", DOCS / "make_drawings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
+    maker = docs_script("make_drawings")
     folders = {maker.FOLDER: DOCS, maker.COURSE_FOLDER: maker.COURSE_FOLDER.parent}
     files = {path: path.read_text(encoding="utf-8") for folder in folders for path in folder.iterdir()}
     assert files == maker.written(), "run python docs/make_drawings.py"

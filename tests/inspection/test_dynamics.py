@@ -64,14 +64,14 @@ def test_tokens_gather() -> None:
 
 def test_points_draw_together_in_the_lectures_setting() -> None:
     """P is negative, so that every token is pushed away from what it looks at, itself first of all."""
-    found = evolve(preset("lecture", d=64), 400).curves
-    assert found.mean_distance[-1] < 0.7 * found.mean_distance[0]
-    assert list(found.mean_distance) == sorted(found.mean_distance, reverse=True)
+    measured = evolve(preset("lecture", d=64), 400).curves
+    assert measured.mean_distance[-1] < 0.7 * measured.mean_distance[0]
+    assert list(measured.mean_distance) == sorted(measured.mean_distance, reverse=True)
 
 
 def test_the_rank_falls_where_tokens_are_drawn_to_what_they_look_at() -> None:
-    found = evolve(preset("lecture", d=64, p=0.01), 200).curves
-    assert found.effective_rank[-1] < 0.95 * found.effective_rank[0]
+    measured = evolve(preset("lecture", d=64, p=0.01), 200).curves
+    assert measured.effective_rank[-1] < 0.95 * measured.effective_rank[0]
 
 
 def test_with_q_0_all_tokens_turn_to_their_mean() -> None:
@@ -113,17 +113,17 @@ def test_the_rank_falls_to_that_of_p_in_the_preset_low_rank() -> None:
 
 def test_in_the_lectures_setting_the_attention_weights_lose_rank_and_the_tokens_do_not() -> None:
     for seed in range(3):
-        found = evolve(preset("lecture", d=64, seed=seed), 200).curves
-        assert found.attention_rank[-1] < 0.85 * found.attention_rank[0]
-        assert found.effective_rank[-1] > found.effective_rank[0]
+        measured = evolve(preset("lecture", d=64, seed=seed), 200).curves
+        assert measured.attention_rank[-1] < 0.85 * measured.attention_rank[0]
+        assert measured.effective_rank[-1] > measured.effective_rank[0]
 
 
 def test_tokens_that_all_meet_are_one_cluster() -> None:
     """Their distances are rounding errors of their own size, of which 2 % would separate them again."""
     random = np.random.default_rng(0)
-    found = curves([random.normal(size=(20, 3)), np.ones((20, 3)) + 1e-9 * random.normal(size=(20, 3))])
-    assert found.clusters[0] > 10
-    assert found.clusters[1] == 1
+    two_steps = curves([random.normal(size=(20, 3)), np.ones((20, 3)) + 1e-9 * random.normal(size=(20, 3))])
+    assert two_steps.clusters[0] > 10
+    assert two_steps.clusters[1] == 1
 
 
 def test_matrices_are_what_their_names_say() -> None:
@@ -170,13 +170,13 @@ def test_effective_rank_of_what_is_known() -> None:
     assert effective_rank(np.diag([3.0, 1.0])) == pytest.approx(math.exp(-(share * np.log(share)).sum()))
 
 
-def test_curves_of_sets_of_different_width() -> None:
+def test_curves_are_computed_for_sets_of_different_width() -> None:
     """As of a model whose embedding is narrower than its layers."""
     square = np.array([[0.0, 0.0], [0.0, 3.0], [4.0, 0.0], [4.0, 0.01]])
-    found = curves([square, np.zeros((4, 7))])
+    two_steps = curves([square, np.zeros((4, 7))])
     pairs = [3.0, 4.0, math.hypot(4, 0.01), 5.0, math.hypot(4, 2.99), 0.01]
-    assert found.mean_distance == pytest.approx((sum(pairs) / 6, 0))
-    assert found.clusters == (3, 1)
+    assert two_steps.mean_distance == pytest.approx((sum(pairs) / 6, 0))
+    assert two_steps.clusters == (3, 1)
 
 
 def test_a_chain_of_neighbours_is_one_cluster() -> None:
@@ -194,7 +194,7 @@ def test_a_chain_of_neighbours_is_one_cluster() -> None:
         ({"Q": Matrix("spectrum", spectrum=(1, 2, 3))}, "number of eigenvalues of spectrum:1,2,3 is 3"),
     ],
 )
-def test_what_cannot_move(given: dict[str, object], message: str) -> None:
+def test_settings_in_which_nothing_can_move_are_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         preset(**{"name": "lecture", **given})  # type: ignore[arg-type]
 
@@ -202,7 +202,7 @@ def test_what_cannot_move(given: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "lowrank", "low-rank", "low-rank:x", "low-rank:0", "spectrum:", "spectrum:a", "gram:2", "spectrum:nan"]
 )
-def test_what_is_no_matrix(text: str) -> None:
+def test_what_is_no_matrix_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parsed(text)
 

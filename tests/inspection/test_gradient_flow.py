@@ -39,23 +39,23 @@ def read_on(network: RecurrentLM, state: RecurrentState, start: int) -> Tensor:
 
 def by_starting_again(network: RecurrentLM) -> list[float]:
     """‖∂loss/∂s_t‖ from a graph that begins at s_t, by distance."""
-    found, state = [], network.start(1)
+    norms, state = [], network.start(1)
     for t in range(len(IDS) - 1):
         with torch.no_grad():
             _, state = network.hidden(torch.tensor([[IDS[t]]]), state)
         parts = [part.clone().requires_grad_() for part in (state.h_LBd, state.c_LBd) if part is not None]
         read_on(network, RecurrentState(*parts), t + 1).backward()
-        found.append(float(sum(part.grad.pow(2).sum() for part in parts if part.grad is not None)) ** 0.5)
-    return found[::-1]
+        norms.append(float(sum(part.grad.pow(2).sum() for part in parts if part.grad is not None)) ** 0.5)
+    return norms[::-1]
 
 
 @pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, RecurrentConfig)])
 def test_of_a_recurrent_model_it_is_the_gradient_at_all_that_it_knows(name: str) -> None:
     network = random_model(name, VOCAB)
     assert isinstance(network, RecurrentLM)
-    found = flow(network, IDS, TOKENS)
-    np.testing.assert_allclose(found.state, by_starting_again(network), rtol=1e-9)
-    assert found.tokens == tuple(reversed(TOKENS[:-1]))
+    gradients = flow(network, IDS, TOKENS)
+    np.testing.assert_allclose(gradients.state, by_starting_again(network), rtol=1e-9)
+    assert gradients.tokens == tuple(reversed(TOKENS[:-1]))
 
 
 @pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if isinstance(config, TransformerConfig)])
@@ -78,12 +78,12 @@ def test_embeddings_and_parameters_have_the_gradient_that_training_would_give(na
     ids = np.array([3, 1, 4, 0, 5, 9, 2])  # none twice
     logits_1TV = network(torch.from_numpy(ids[None, :-1]))[0]
     F.cross_entropy(logits_1TV[:, -1], torch.from_numpy(ids[-1:])).backward()
-    found = flow(network, ids, TOKENS)
+    gradients = flow(network, ids, TOKENS)
     total = torch.stack([one.grad.norm() for one in network.parameters() if one.grad is not None]).norm()
-    assert found.gradient == pytest.approx(float(total), rel=1e-9)
+    assert gradients.gradient == pytest.approx(float(total), rel=1e-9)
     if network.output is not None:  # where it is tied, the table is the output layer, too
         truth = network.embedding.weight.grad[torch.from_numpy(ids[:-1])].norm(dim=-1)
-        np.testing.assert_allclose(found.embedding, truth.flip(0).numpy(), rtol=1e-9)
+        np.testing.assert_allclose(gradients.embedding, truth.flip(0).numpy(), rtol=1e-9)
 
 
 def test_it_is_computed_in_float64_and_leaves_the_model_as_it_was() -> None:
@@ -94,22 +94,22 @@ def test_it_is_computed_in_float64_and_leaves_the_model_as_it_was() -> None:
         for name, parameter in network.named_parameters():
             if "weight_hh" in name:
                 parameter.mul_(0.01)
-    found = flow(network, ids, ["x"] * 40)
-    assert 0 < found.state[-1] < 1e-45, "what float32 would call nothing"
+    gradients = flow(network, ids, ["x"] * 40)
+    assert 0 < gradients.state[-1] < 1e-45, "what float32 would call nothing"
     assert network.training
     assert next(network.parameters()).dtype == torch.float32
     assert all(parameter.grad is None for parameter in network.parameters())
 
 
 def test_clipping_lowers_the_whole_curve_and_changes_no_slope() -> None:
-    found = flow(random_model("rnn", VOCAB), IDS, TOKENS)
-    clipped = found.clipped(0.5 * found.gradient)
-    assert clipped.gradient == pytest.approx(0.5 * found.gradient)
-    np.testing.assert_allclose(clipped.state, 0.5 * found.state, rtol=1e-12)
-    np.testing.assert_allclose(clipped.embedding, 0.5 * found.embedding, rtol=1e-12)
-    assert found.clipped(2 * found.gradient).state.tolist() == found.state.tolist(), "what is small enough stays"
+    whole = flow(random_model("rnn", VOCAB), IDS, TOKENS)
+    clipped = whole.clipped(0.5 * whole.gradient)
+    assert clipped.gradient == pytest.approx(0.5 * whole.gradient)
+    np.testing.assert_allclose(clipped.state, 0.5 * whole.state, rtol=1e-12)
+    np.testing.assert_allclose(clipped.embedding, 0.5 * whole.embedding, rtol=1e-12)
+    assert whole.clipped(2 * whole.gradient).state.tolist() == whole.state.tolist(), "what is small enough stays"
     with pytest.raises(ConfigError, match="cannot clip the gradient at 0; expected a norm above 0"):
-        found.clipped(0)
+        whole.clipped(0)
 
 
 def test_an_rnn_vanishes_a_large_u_explodes_and_a_transformer_does_neither() -> None:
@@ -130,22 +130,22 @@ def test_the_mean_is_over_texts_that_do_not_touch_each_other() -> None:
     network = fresh("gru", 2000, VOCAB, 6, seed=1).double()
     token_BT = torch.randint(VOCAB, (3, 7), generator=torch.Generator().manual_seed(1))
     alone = [flow(network, row.numpy(), [""] * 7) for row in token_BT]
-    found = compare_flow(["gru"], length=6, size=2000, vocab=VOCAB, texts=3, seed=1)["gru"]
-    np.testing.assert_allclose(found.state, np.mean([one.state for one in alone], axis=0), rtol=1e-9)
-    assert found.gradient == pytest.approx(np.mean([one.gradient for one in alone]), rel=1e-9)
+    mean = compare_flow(["gru"], length=6, size=2000, vocab=VOCAB, texts=3, seed=1)["gru"]
+    np.testing.assert_allclose(mean.state, np.mean([one.state for one in alone], axis=0), rtol=1e-9)
+    assert mean.gradient == pytest.approx(np.mean([one.gradient for one in alone]), rel=1e-9)
 
 
 def test_a_run_has_it_too_and_it_can_be_drawn(char_run: Path, transformer_run: Path) -> None:
     for run in (char_run, transformer_run):
         model = load(run)
-        found = model.flow("the list")
-        assert found.tokens == (*reversed("the lis"), "\n")
-        assert found.figure().plot.layout.yaxis.type == "log"
-        np.testing.assert_allclose(found.figure().plot.data[0].y, found.state)
-        assert len(found.figure().table.rows) == 2 * len(found.tokens)
-        assert "norm over all parameters" in found.text()
-        assert "clipped at 0.1" in found.clipped(0.1).plot().layout.title.text
-    assert flows_figure({"a": found}).plot.data[0].y[0] == 1.0
+        gradients = model.flow("the list")
+        assert gradients.tokens == (*reversed("the lis"), "\n")
+        assert gradients.figure().plot.layout.yaxis.type == "log"
+        np.testing.assert_allclose(gradients.figure().plot.data[0].y, gradients.state)
+        assert len(gradients.figure().table.rows) == 2 * len(gradients.tokens)
+        assert "norm over all parameters" in gradients.text()
+        assert "clipped at 0.1" in gradients.clipped(0.1).plot().layout.title.text
+    assert flows_figure({"a": gradients}).plot.data[0].y[0] == 1.0
 
 
 def test_what_cannot_be_followed_is_refused(char_run: Path) -> None:

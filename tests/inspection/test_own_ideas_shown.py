@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +76,8 @@ SHOWN: dict[str, tuple[dict[str, Any], str, str, str, list[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def _used() -> Iterator[None]:
-    ideas.use(FILE)
-    yield
-    for place, origin in list(ideas._used.items()):
-        for collection in ideas._COLLECTIONS:
-            collection.leave(origin)
-        del ideas._used[place]
-    os.environ.pop(ideas.VARIABLE, None)
-    for forget in ideas.changed:
-        forget()
+def _used(use_in_module: Any) -> None:
+    use_in_module(FILE)
 
 
 @pytest.fixture(scope="module", params=SHOWN)
@@ -106,14 +96,14 @@ def run(sort: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train_recipe(compose(merged(usual, {"model": SHOWN[sort][0]})), tmp_path_factory.mktemp(sort) / "run").path
 
 
-def chosen(found: Walk, stage: str, name: str) -> WalkMatrix:
-    (one,) = [one for one in found.stages if one.name == stage]
+def chosen(walked: Walk, stage: str, name: str) -> WalkMatrix:
+    (one,) = [one for one in walked.stages if one.name == stage]
     return next(matrix for matrix in one.matrices() if matrix.name == name)
 
 
-def assert_computed(found: Walk) -> None:
+def assert_computed(walked: Walk) -> None:
     """Every stage is recomputed from the idea's own operations, and every cell ends in its number."""
-    for stage in found.stages:
+    for stage in walked.stages:
         inside = stage.matrices()
         if stage.kind != "output":
             assert (inside[-1].value - stage.out_Td).abs().max() < 1e-4
@@ -126,9 +116,9 @@ def assert_computed(found: Walk) -> None:
 
 def test_it_is_walked_through_in_its_own_operations(sort: str, run: Path) -> None:
     _, stage, name, equation, labels = SHOWN[sort]
-    found = firth.load(run, "cpu").walk("the list")
-    assert_computed(found)
-    one = chosen(found, stage, name)
+    walked = firth.load(run, "cpu").walk("the list")
+    assert_computed(walked)
+    one = chosen(walked, stage, name)
     assert one.equation == equation
     assert [line.label for line in one.lines(3, 1)][:-1] == labels
     assert one.source.path.endswith("dummy_ideas.py")

@@ -30,29 +30,29 @@ def test_own_projections_are_torchs_multi_head_attention() -> None:
     with torch.no_grad():
         y, p = layer(X[None], X[None], X[None], attn_mask=mask, average_attn_weights=False)
     own = {"X": X.numpy(), "W_q": W_q.numpy(), "W_k": W_k.tolist(), "W_v": W_v.numpy(), "W_o": W_o.numpy()}
-    found = of_sentence("a b c d", Settings(heads=heads, mask="causal"), matrices=own)
-    np.testing.assert_allclose(found.weights, p[0].numpy(), rtol=1e-10)
+    ours = of_sentence("a b c d", Settings(heads=heads, mask="causal"), matrices=own)
+    np.testing.assert_allclose(ours.weights, p[0].numpy(), rtol=1e-10)
     for head in range(heads):
-        np.testing.assert_allclose(found.step("output")[head], y[0].numpy(), rtol=1e-10)
+        np.testing.assert_allclose(ours.step("output")[head], y[0].numpy(), rtol=1e-10)
 
 
 def test_q_and_p_are_those_of_the_lectures() -> None:
     """α_ij ∝ exp(v_j · Q v_i), and the update is P Σ_j α_ij v_j."""
     X, Q, P = (drawn(*shape).numpy() for shape in ((3, 4), (4, 4), (4, 4)))
-    found = of_sentence("a b c", Settings(score="dot"), matrices={"X": X, "Q": Q, "P": P})
+    attention = of_sentence("a b c", Settings(score="dot"), matrices={"X": X, "Q": Q, "P": P})
     for i in range(3):
         weight = np.exp([X[j] @ Q @ X[i] for j in range(3)])
         alpha = weight / weight.sum()
-        np.testing.assert_allclose(found.weights[0, i], alpha, rtol=1e-10)
-        np.testing.assert_allclose(found.sums[0, i], P @ (alpha @ X), rtol=1e-10)
+        np.testing.assert_allclose(attention.weights[0, i], alpha, rtol=1e-10)
+        np.testing.assert_allclose(attention.sums[0, i], P @ (alpha @ X), rtol=1e-10)
 
 
 def test_matrices_may_change_the_dimensions() -> None:
     """d = 3, D = 2, E = 1, m = 4; random word vectors take their dimension from the matrices."""
     shapes = {"W_q": (2, 3), "W_k": (2, 3), "W_v": (1, 3), "W_o": (4, 1)}
-    found = of_sentence("a b", matrices={name: drawn(*shape).numpy() for name, shape in shapes.items()})
-    assert (found.q_HQD.shape, found.v_HKE.shape, found.step("output").shape) == ((1, 2, 2), (1, 2, 1), (1, 2, 4))
-    panels = {panel.name: np.shape(panel.values) for panel in found.vector_panels()}
+    attention = of_sentence("a b", matrices={name: drawn(*shape).numpy() for name, shape in shapes.items()})
+    assert (attention.q_HQD.shape, attention.v_HKE.shape, attention.step("output").shape) == ((1, 2, 2), (1, 2, 1), (1, 2, 4))
+    panels = {panel.name: np.shape(panel.values) for panel in attention.vector_panels()}
     assert panels == {"x": (2, 3), **shapes, "q": (2, 2), "k": (2, 2), "v": (2, 1)}
     rest = of_sentence("a b", Settings(projected=True), matrices={"W_q": drawn(2, 3).numpy()}).matrices
     assert {name: W.shape for name, W in rest.items()} == {"W_q": (2, 3), "W_k": (2, 3), "W_v": (3, 3), "W_o": (3, 3)}
@@ -70,11 +70,11 @@ def test_a_matrix_is_read_as_json_as_rows_and_as_csv() -> None:
 
 def test_text_figure_and_facts_show_q_k_v_and_every_matrix() -> None:
     own = {"X": EYE, "W_q": "2 0; 0 2", "W_k": EYE, "W_v": EYE, "W_o": "1 1; 0 1"}
-    found = of_sentence("a b", matrices=own)
+    attention = of_sentence("a b", matrices=own)
     named = ["x", "W_q", "W_k", "W_v", "q", "k", "v", "W_o", "scores", "scaled", "masked", "weights", "sums", "output"]
-    assert [part.split()[0] for part in found.text().split("\n\n")] == named
-    assert list(dict.fromkeys(row[0] for row in found.figure().table.rows)) == named
-    facts = json.loads(json.dumps(found.facts(), allow_nan=False))
+    assert [part.split()[0] for part in attention.text().split("\n\n")] == named
+    assert list(dict.fromkeys(row[0] for row in attention.figure().table.rows)) == named
+    facts = json.loads(json.dumps(attention.facts(), allow_nan=False))
     assert (facts["parameters"]["W_o"], facts["steps"][-1]["name"]) == ([[1, 1], [0, 1]], "output")
     plain = of_sentence("a b")
     assert "queries" not in plain.text()

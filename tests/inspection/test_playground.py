@@ -117,7 +117,7 @@ def test_every_step_of_a_table_is_the_oracles(mask: MaskName) -> None:
         _assert_as_the_oracle(of_table(ROLES, "Ravi", settings), len(ROLES))
 
 
-def test_112_and_96_over_the_root_of_64() -> None:
+def test_112_and_96_over_the_root_of_64_are_14_and_12() -> None:
     played = example("scores")
     np.testing.assert_array_equal(played.step("scores"), [[[112, 96]]])
     np.testing.assert_array_equal(played.step("scaled"), [[[14, 12]]])
@@ -188,13 +188,13 @@ def test_the_scaled_score_is_8_times_the_cosine_of_the_counts_of_letter_groups()
     """Against a loop over sets of letters that knows nothing of vectors."""
 
     def counts(word: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        groups: dict[str, int] = {}
         marked = ["START", *word.lower(), "END"]
         for size in (2, 3):
             for n in range(len(marked) - size + 1):
                 group = "|".join(marked[n : n + size])
-                found[group] = found.get(group, 0) + 1
-        return found
+                groups[group] = groups.get(group, 0) + 1
+        return groups
 
     keys, query = ["Banana", "bandana", "an", "nab", "x"], "ananas"
     q = counts(query)
@@ -308,15 +308,15 @@ def test_the_equation_says_what_was_computed() -> None:
 
 
 def test_projections_are_products_with_three_matrices() -> None:
-    found = of_sentence("a b c", Settings(projected=True, heads=2, width=8, mask="causal"))
-    assert found.x_Td is not None
-    vectors = {"q": found.q_HQD, "k": found.k_HKD, "v": found.v_HKE}
+    attention = of_sentence("a b c", Settings(projected=True, heads=2, width=8, mask="causal"))
+    assert attention.x_Td is not None
+    vectors = {"q": attention.q_HQD, "k": attention.k_HKD, "v": attention.v_HKE}
     for name, x_HTD in vectors.items():
         together_Td = np.concatenate(list(x_HTD), axis=1)
-        np.testing.assert_allclose(together_Td, found.x_Td @ found.parameters[f"W_{name}"].T, rtol=1e-12)
-    np.testing.assert_allclose(found.step("scores"), np.einsum("hqd,hkd->hqk", found.q_HQD, found.k_HKD), rtol=1e-12)
-    np.testing.assert_allclose(found.sums, np.einsum("hqk,hkd->hqd", found.weights, found.v_HKE), rtol=1e-12)
-    panels = {panel.name: np.array(panel.values) for panel in found.vector_panels(1)}
+        np.testing.assert_allclose(together_Td, attention.x_Td @ attention.parameters[f"W_{name}"].T, rtol=1e-12)
+    np.testing.assert_allclose(attention.step("scores"), np.einsum("hqd,hkd->hqk", attention.q_HQD, attention.k_HKD), rtol=1e-12)
+    np.testing.assert_allclose(attention.sums, np.einsum("hqk,hkd->hqd", attention.weights, attention.v_HKE), rtol=1e-12)
+    panels = {panel.name: np.array(panel.values) for panel in attention.vector_panels(1)}
     assert list(panels) == ["x", "W_q", "W_k", "W_v", "q", "k", "v", "W_o"]
     np.testing.assert_allclose(panels["x"] @ panels["W_k"].T, panels["k"], rtol=1e-12)
     plain = of_sentence("a b c", Settings(heads=2, width=8))

@@ -9,7 +9,7 @@ from firth.errors import DataError
 from firth.inspection.rollout import rollout
 
 
-def test_a_known_answer() -> None:
+def test_half_of_a_token_stays_its_own_in_each_layer() -> None:
     """The second token takes all from the first: half of it stays its own in each layer."""
     A = [[1.0, 0.0], [1.0, 0.0]]
     assert rollout([A, A]).tolist() == [[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.75, 0.25]]]
@@ -27,9 +27,9 @@ def test_rows_sum_to_one_whatever_the_rows_of_attention_do() -> None:
     A = generator.random((50, 7, 7))
     A /= A.sum(-1, keepdims=True) * 1.001
     A[:, 0] = 0.0
-    found = rollout(A)
-    np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-12)
-    assert found[-1, 0].tolist() == [1.0] + [0.0] * 6
+    products = rollout(A)
+    np.testing.assert_allclose(products.sum(-1), 1.0, rtol=1e-12)
+    assert products[-1, 0].tolist() == [1.0] + [0.0] * 6
 
 
 @pytest.mark.parametrize(

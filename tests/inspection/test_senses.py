@@ -10,7 +10,7 @@ from firth.inspection.senses import occurrence, senses
 
 
 @pytest.mark.parametrize(
-    ("sentence", "word", "found"),
+    ("sentence", "word", "spelled"),
     [
         ("She turned on the light.", "light", "light"),
         ("Light bags, light hearts", "light", "Light"),
@@ -25,11 +25,11 @@ from firth.inspection.senses import occurrence, senses
         ("#1 of #2", "#2", "#2"),  # no word before the sign
     ],
 )
-def test_a_word_is_found_whatever_its_case_and_what_stands_around_it(sentence: str, word: str, found: str) -> None:
+def test_a_word_is_found_whatever_its_case_and_what_stands_around_it(sentence: str, word: str, spelled: str) -> None:
     start, end = occurrence(sentence, word)
-    assert sentence[start:end] == found
-    if found != "Light":
-        assert start == sentence.rindex(found)
+    assert sentence[start:end] == spelled
+    if spelled != "Light":
+        assert start == sentence.rindex(spelled)
 
 
 def test_the_number_behind_a_word_says_which_of_them() -> None:
@@ -41,14 +41,14 @@ def test_the_number_behind_a_word_says_which_of_them() -> None:
 
 def test_cosines_are_of_every_two_and_of_equal_vectors_one() -> None:
     x_Nd = np.array([[0.1, 0.7, 0.3], [0.1, 0.7, 0.3], [-0.7, 0.1, 0.0], [0.0, 0.0, 0.0]], np.float32)
-    found = senses("w", ["a", "b", "c", "d"], [np.ones((4, 2)), x_Nd], 1)
-    assert found.similarity[0, 1] == found.similarity[0, 0] == 1.0  # not 0.9999999999999998
+    compared = senses("w", ["a", "b", "c", "d"], [np.ones((4, 2)), x_Nd], 1)
+    assert compared.similarity[0, 1] == compared.similarity[0, 0] == 1.0  # not 0.9999999999999998
     for m in range(3):
         for n in range(3):
             x, y = x_Nd[m].astype(float), x_Nd[n].astype(float)
-            assert found.similarity[m, n] == pytest.approx(x @ y / np.sqrt((x @ x) * (y @ y)), abs=1e-9)
-    assert not found.similarity[3].any()
-    assert np.array_equal(found.static, np.ones((4, 4)))
-    assert found.table is found.figure().table
-    assert len(found.table.rows) == 2 * 6
-    assert found.text().splitlines()[5].startswith("in context: layer 1 of 1")
+            assert compared.similarity[m, n] == pytest.approx(x @ y / np.sqrt((x @ x) * (y @ y)), abs=1e-9)
+    assert not compared.similarity[3].any()
+    assert np.array_equal(compared.static, np.ones((4, 4)))
+    assert compared.table is compared.figure().table
+    assert len(compared.table.rows) == 2 * 6
+    assert compared.text().splitlines()[5].startswith("in context: layer 1 of 1")

@@ -40,13 +40,13 @@ def look(network: LanguageModel) -> States:
 @pytest.mark.parametrize("name", RECURRENT)
 def test_states_are_those_of_the_layer_and_gates_make_them_again(name: str) -> None:
     network = random_model(name, VOCAB)
-    found = look(network)
+    seen = look(network)
     kind, depth = CONFIGS[name].kind, CONFIGS[name].depth
-    assert [level.name for level in found.levels] == [f"layer {n + 1}" for n in range(depth)]
+    assert [level.name for level in seen.levels] == [f"layer {n + 1}" for n in range(depth)]
     with torch.no_grad():
         top_Td = network.hidden(torch.tensor([IDS]))[0][0].numpy()
-    np.testing.assert_allclose(found.levels[-1].h, top_Td, atol=1e-6)
-    for level in found.levels:
+    np.testing.assert_allclose(seen.levels[-1].h, top_Td, atol=1e-6)
+    for level in seen.levels:
         gates = level.gates()
         assert set(gates) == {*CELLS[kind].state, *CELLS[kind].gates}
         before = np.concatenate((np.zeros((1, level.h.shape[1])), level.h[:-1]))
@@ -84,7 +84,7 @@ def test_gates_are_those_of_the_float64_loop(name: str) -> None:
     weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
     x_Ti = network.embedding.weight.detach().numpy()[IDS]
     h_d = np.zeros(9)
-    found = look(network).levels[0].gates()
+    gates = look(network).levels[0].gates()
     if name == "lstm":
         i, f, g, o = (gate(weights, n, 9) for n in range(4))
         truth: Any = oracle.lstm(x_Ti, h_d, h_d, i, f, g, o)
@@ -92,7 +92,7 @@ def test_gates_are_those_of_the_float64_loop(name: str) -> None:
         r, z, n = (gate(weights, n, 9) for n in range(3))
         truth = oracle.gru(x_Ti, h_d, r, z, n, "before")
     for field in truth._fields:
-        np.testing.assert_allclose(found[field.removesuffix("_Td")], getattr(truth, field), atol=1e-6)
+        np.testing.assert_allclose(gates[field.removesuffix("_Td")], getattr(truth, field), atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "module"), [("rnn", nn.RNN), ("lstm", nn.LSTM), ("gru", nn.GRU)])
@@ -137,9 +137,9 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_every_recurrent_model_can_be_looked_at(name: str, models: dict[str, Run[Any]]) -> None:
     text, named, expected = NAMES[name]
-    found = models[name].states(text, **named)  # type: ignore[arg-type]
-    assert [level.name for level in found.levels] == expected
-    for level in found.levels:
+    seen = models[name].states(text, **named)  # type: ignore[arg-type]
+    assert [level.name for level in seen.levels] == expected
+    for level in seen.levels:
         np.testing.assert_allclose(level.gates()["h"], level.h, atol=1e-6)
         assert len(level.tokens) == len(level.h)
 
@@ -180,35 +180,35 @@ def test_the_units_that_move_most_come_first(char_run: Path) -> None:
 
 
 def test_figures_and_text_have_the_numbers(char_run: Path) -> None:
-    found = load(char_run).states("the list")
-    level = found.levels[0]
-    figure = found.figure(0, "update", units=4)
+    seen = load(char_run).states("the list")
+    level = seen.levels[0]
+    figure = seen.figure(0, "update", units=4)
     np.testing.assert_allclose(figure.plot.data[0].z, level.gates()["update"][:, level.most(4)].T, atol=1e-4)
     assert (figure.plot.data[0].zmin, figure.plot.data[0].zmax) == (0, 1)
-    assert found.figure().plot.data[0].zmin < 0
+    assert seen.figure().plot.data[0].zmin < 0
     assert figure.table.rows[1][:3] == (str(level.most(1)[0]), "h", "1")
-    assert len(found.text(40, units=3).splitlines()) == 6
-    assert found.plot(units=3).data[0].z is not None
+    assert len(seen.text(40, units=3).splitlines()) == 6
+    assert seen.plot(units=3).data[0].z is not None
 
 
 def test_what_is_not_there_is_said(char_run: Path, transformer_run: Path, models: dict[str, Run[Any]]) -> None:
     for model, text in ((load(transformer_run), "a"), (models["transformer"], "1")):
         with pytest.raises(ConfigError, match=r"has no recurrent state; use a run with one of model.kind = rnn, lstm, gru"):
             model.states(text)
-    found = load(char_run).states("the")
+    seen = load(char_run).states("the")
     with pytest.raises(ConfigError, match="unknown layer 3; this model has 1: layer 1"):
-        found.figure(3)
+        seen.figure(3)
     with pytest.raises(
         ConfigError, match=r'layer 1 has no gate "updaet"; choose one of: h, reset, update, candidate\. Did you mean "update"'
     ):
-        found.figure(0, "updaet")
+        seen.figure(0, "updaet")
 
 
 def test_what_is_too_long_for_a_picture_still_has_numbers(char_run: Path) -> None:
-    found = load(char_run).states("the list is empty.\n" * 120)
-    assert found.levels[0].h.shape == (2280, 32)
+    seen = load(char_run).states("the list is empty.\n" * 120)
+    assert seen.levels[0].h.shape == (2280, 32)
     with pytest.raises(DataError, match=r"2,280 tokens are too many for one figure \(at most 2,048\); give a shorter text"):
-        found.figure()
+        seen.figure()
 
 
 def test_looking_leaves_nothing_on_the_model() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from shares import half
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, random_model, randomise
 from torch import nn
 
 from firth.errors import ConfigError
@@ -62,11 +62,7 @@ PAIRS = {
 
 
 def randomised(network: nn.Module) -> Any:
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return network.double().eval()
+    return randomise(network).double().eval()
 
 
 def model(name: str) -> Any:
@@ -105,9 +101,9 @@ def assert_spelled(one: WalkMatrix) -> None:
                     assert abs(float((line.left * line.right).sum()) - line.value) < EXACT, (one.name, line.label)
 
 
-def assert_right(found: Walk, logits_TV: torch.Tensor) -> None:
-    torch.testing.assert_close(found.logits_TV, logits_TV, rtol=0, atol=EXACT)
-    for stage in found.stages:
+def assert_right(trace: Walk, logits_TV: torch.Tensor) -> None:
+    torch.testing.assert_close(trace.logits_TV, logits_TV, rtol=0, atol=EXACT)
+    for stage in trace.stages:
         for head in range(max(1, stage.heads)):
             inside = stage.matrices(head)
             if stage.kind != "output":  # recomputed from the recorded input, it is the recorded output
@@ -116,7 +112,7 @@ def assert_right(found: Walk, logits_TV: torch.Tensor) -> None:
                 assert_spelled(one)
                 assert one.source.code
                 assert one.source.path.startswith(("firth/", "tests/inspection/test_walk.py"))
-    last = found.stages[-1].matrices()[-1]
+    last = trace.stages[-1].matrices()[-1]
     id_v = [int(name) for name in last.columns]
     torch.testing.assert_close(last.value, logits_TV.softmax(-1)[:, id_v], rtol=0, atol=EXACT)
 
@@ -127,8 +123,8 @@ def test_a_language_model_walks_through_its_own_numbers(name: str) -> None:
 
 
 def test_the_gates_of_a_minlstm_are_taken_apart() -> None:
-    found, _ = walked(model("minlstm"))
-    inside = {one.name: one for one in found.stages[1].matrices()}
+    trace, _ = walked(model("minlstm"))
+    inside = {one.name: one for one in trace.stages[1].matrices()}
     assert inside["f′"].equation == "f′ = σ(ln σ(W x + b) − ln σ(W x + b))"
     assert inside["h"].equation == "h = f′ ⊙ h_t−1 + i′ ⊙ h̃"
     gate = [line.label for line in inside["i′"].lines(2, 1)]
@@ -189,10 +185,10 @@ def test_an_encoder_decoder_walks_through_its_own_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", ["transformer, rotary", "transformer, shaw, window", "transformer, alibi, strictly causal"])
 def test_attention_weights_are_those_of_the_taps(name: str) -> None:
     network = model(name)
-    found, _ = walked(network)
+    trace, _ = walked(network)
     with torch.no_grad(), attention_calls(network) as calls:
         network(torch.tensor([IDS]))
-    for layer, stage in enumerate(one for one in found.stages if one.kind == "block"):
+    for layer, stage in enumerate(one for one in trace.stages if one.kind == "block"):
         truth_HQK = weights(calls[layer])[0]
         torch.testing.assert_close(stage.links["self"](), truth_HQK.mean(0), rtol=0, atol=EXACT)
         for head in range(stage.heads):
@@ -202,31 +198,31 @@ def test_attention_weights_are_those_of_the_taps(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["transformer, learned", "parallel"])
 def test_what_a_user_reads_says_layer_as_the_other_rooms_do(name: str) -> None:
-    found, _ = walked(model(name))
-    told = [text for stage in found.stages for text in (stage.name, *(one.title for one in stage.matrices()))]
+    trace, _ = walked(model(name))
+    told = [text for stage in trace.stages for text in (stage.name, *(one.title for one in stage.matrices()))]
     assert {"layer 1", "what enters the layer", "what leaves the last layer"} <= set(told)
     assert not [text for text in told if "block" in text]
 
 
 def test_layers_leave_what_the_model_left_and_names_are_as_in_the_other_rooms() -> None:
     network: Any = model("transformer, learned")
-    found, _ = walked(network)
+    trace, _ = walked(network)
     with torch.no_grad(), outputs(network.blocks) as x:
         network(torch.tensor([IDS]))
-    assert [one.name for one in found.stages] == ["embedding", "layer 1", "layer 2", "norm", "probabilities"]
-    for stage, x_1Td in zip(found.stages[1:3], x, strict=True):
+    assert [one.name for one in trace.stages] == ["embedding", "layer 1", "layer 2", "norm", "probabilities"]
+    for stage, x_1Td in zip(trace.stages[1:3], x, strict=True):
         torch.testing.assert_close(stage.out_Td, x_1Td[0], rtol=0, atol=EXACT)
-    names = [one.name for one in found.stages[1].matrices()]
+    names = [one.name for one in trace.stages[1].matrices()]
     assert names[:6] == ["x", "n", "q", "k", "v", "s"]
     assert not any(module._forward_hooks for module in network.modules())
 
 
 def test_cross_attention_is_the_alignment_of_the_model() -> None:
     network: Any = randomised(seq2seq(PAIRS["rnnsearch"], VOCAB, VOCAB))
-    found, _ = walked_pair(network)
+    trace, _ = walked_pair(network)
     with torch.no_grad():
         truth = network.alignment(torch.tensor([IDS]), torch.tensor([len(IDS)]), torch.tensor([[0, *TARGET[:-1]]]))[0]
-    stage = next(one for one in found.stages if one.name == "decoder layer 1")
+    stage = next(one for one in trace.stages if one.name == "decoder layer 1")
     torch.testing.assert_close(stage.links["cross"](), truth, rtol=0, atol=EXACT)
     alpha = next(one for one in stage.matrices() if one.name == "α")
     torch.testing.assert_close(alpha.value, truth, rtol=0, atol=EXACT)
@@ -283,8 +279,8 @@ def test_other_models_stages_and_heads_are_refused() -> None:
     network: Any = randomised(seq2seq(prefix, VOCAB, VOCAB))
     with pytest.raises(ConfigError, match=r"this is a PrefixDecoder\. Use another run"):
         walk(Reading(network, lambda: None, ("a",)), str)
-    found, _ = walked(model("transformer, rotary"))
+    trace, _ = walked(model("transformer, rotary"))
     with pytest.raises(ConfigError, match="head is 4; layer 1 has 0 to 3"):
-        found.stage(1).matrices(4)
+        trace.stage(1).matrices(4)
     with pytest.raises(ConfigError, match="stage is 9; expected 0 to 4"):
-        found.stage(9)
+        trace.stage(9)

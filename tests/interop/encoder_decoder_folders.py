@@ -75,10 +75,10 @@ def with_positions(model: Any) -> Any:
 
 
 def _shape() -> dict[str, Any]:
-    found = IDS | {"d_model": 32, "max_position_embeddings": 64, "forced_eos_token_id": None}
+    settings = IDS | {"d_model": 32, "max_position_embeddings": 64, "forced_eos_token_id": None}
     for side, depth in (("encoder", 3), ("decoder", 2)):
-        found |= {f"{side}_layers": depth, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
-    return found
+        settings |= {f"{side}_layers": depth, f"{side}_attention_heads": 4, f"{side}_ffn_dim": 48}
+    return settings
 
 
 def with_bias(model: Any) -> Any:
@@ -89,10 +89,10 @@ def with_bias(model: Any) -> Any:
 
 def ending(begin: bool = False) -> Any:
     """A tokenizer that puts the end behind every text, as all encoder–decoders have it; with `begin`, another token before it."""
-    found = byte_level()
+    tokenizer = byte_level()
     special = [("<|end|>", END), ("<|begin|>", PAD)]
-    found.post_processor = processors.TemplateProcessing(f"{'<|begin|> ' if begin else ''}$A <|end|>", special_tokens=special)
-    return found
+    tokenizer.post_processor = processors.TemplateProcessing(f"{'<|begin|> ' if begin else ''}$A <|end|>", special_tokens=special)
+    return tokenizer
 
 
 def folder_of(name: str, folder: Path) -> Path:

@@ -263,22 +263,22 @@ def other_values(key: str, value: Any) -> list[Any]:
     """Values of the same key that a config.json may have."""
     match value:
         case bool():
-            found: list[Any] = [not value]
+            others: list[Any] = [not value]
         case int():
-            found = [value + 1, value // 2, 0]
+            others = [value + 1, value // 2, 0]
         case float():
-            found = [2 * value + 0.1]
+            others = [2 * value + 0.1]
         case str():
-            found = _WORDS.get(key, _ACTIVATIONS if "act" in key else ["something"])
+            others = _WORDS.get(key, _ACTIVATIONS if "act" in key else ["something"])
         case None:
-            found = [*_WORDS.get(key, _ACTIVATIONS[:2] if "act" in key else []), *([] if "dropout" in key else [True, 3]), 0.5]
+            others = [*_WORDS.get(key, _ACTIVATIONS[:2] if "act" in key else []), *([] if "dropout" in key else [True, 3]), 0.5]
         case list():
-            found = [value[::-1], value[:1] * len(value), value[-1:] * len(value), value[:1], []]
+            others = [value[::-1], value[:1] * len(value), value[-1:] * len(value), value[:1], []]
         case dict():
-            found = [changed for inner, old in value.items() for changed in _with_others(value, inner, old, nested=True)]
+            others = [changed for inner, old in value.items() for changed in _with_others(value, inner, old, nested=True)]
             if "rope_type" in value:
-                found += _ROPE
-    return [one for one in found if one != value] + ([_REMOVED] if value is None else [None, _REMOVED])
+                others += _ROPE
+    return [one for one in others if one != value] + ([_REMOVED] if value is None else [None, _REMOVED])
 
 
 def _with_others(table: Mapping[str, Any], key: str, old: Any, nested: bool = False) -> Iterator[dict[str, Any]]:
@@ -312,7 +312,7 @@ class Finding:
 def compared(case: Case, folder: Path, change: str) -> Finding:
     """The output of both libraries for a folder."""
     try:
-        found = our_outputs(firth.load(folder, "cpu"))
+        ours_all = our_outputs(firth.load(folder, "cpu"))
     except FirthError as error:
         return Finding(change, "error" if "\n" in str(error) else "refused", str(error))
     except Exception as error:
@@ -326,7 +326,7 @@ def compared(case: Case, folder: Path, change: str) -> Finding:
         return Finding(change, expected)
     apart = max(
         float((ours - theirs).abs().max() / theirs.abs().max()) if ours.shape == theirs.shape else float("inf")
-        for ours, theirs in zip(found, expected, strict=True)
+        for ours, theirs in zip(ours_all, expected, strict=True)
     )
     return Finding(change, "same" if apart <= 1e-4 else "differs", f"{apart:.2g}")
 
@@ -413,8 +413,8 @@ def our_outputs(run: Any) -> list[Tensor]:
             seen_BT = _passage(seen_BT)
             start_BT, end_BT = network(token_BT, length_B, torch.tensor([3, 3]))
             return [start_BT[seen_BT], end_BT[seen_BT]]
-    found = network(token_BT, length_B)
-    return [found if found.dim() == 2 and len(found) == 2 and found.shape[1] != 20 else found[seen_BT]]
+    output = network(token_BT, length_B)
+    return [output if output.dim() == 2 and len(output) == 2 and output.shape[1] != 20 else output[seen_BT]]
 
 
 def walk_keys(case: Case, folder: Path, every: int = 1) -> Iterator[Finding]:
@@ -444,8 +444,8 @@ def _lacking(folder: Path, good: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copies and other tensors that an older file may hold, one layer's of each."""
     opened = open_folder(folder)
     table = opened.family.weights_of(opened.model)
-    found = {
+    copies = {
         name: good[origin] if isinstance(origin, str) else origin(opened.model).float() for name, origin in table.repeated.items()
     }
     names = {name.format(n=0, p=kind) for name in table.ignored for kind in ("weight", "bias")}
-    return {name: tensor for name, tensor in (dict.fromkeys(sorted(names), torch.ones(3)) | found).items() if name not in good}
+    return {name: tensor for name, tensor in (dict.fromkeys(sorted(names), torch.ones(3)) | copies).items() if name not in good}

@@ -30,15 +30,15 @@ HEADS = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassific
 @functools.cache  # training it twice may give two vocabularies
 def word_pieces() -> tokenizers.Tokenizer:
     """BERT's: [CLS] before and [SEP] after each text, [MASK] in the middle of the vocabulary."""
-    found = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    found.normalizer = normalizers.BertNormalizer(lowercase=True)
-    found.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    found.decoder = decoders.WordPiece()
-    found.train_from_iterator([TEXT], trainers.WordPieceTrainer(vocab_size=150, special_tokens=SPECIAL, show_progress=False))
-    found.post_processor = processors.TemplateProcessing(
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.train_from_iterator([TEXT], trainers.WordPieceTrainer(vocab_size=150, special_tokens=SPECIAL, show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing(
         "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    return found
+    return tokenizer
 
 
 def built(name: str, head: str, **options: Any) -> Any:

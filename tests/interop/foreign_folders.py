@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-import torch
+from small_models import randomise
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from firth.config import sub_tables
@@ -21,43 +21,51 @@ transformers = pytest.importorskip("transformers", reason="the oracle is Hugging
 
 TEXT = "The list is empty. The café serves naïve users 😀, they're 12 of 日本語 speakers.\n\n  Indented lines, too.\n" * 30
 PROMPT = "The café is"
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500_000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 ROWS = 400  # of the embedding: more than tokens, as in many public models
 
 
 def byte_level(begin: bool = False) -> tokenizers.Tokenizer:
     """GPT-2's; with `begin`, LLaMA 3's, which puts a token before each text."""
-    found = tokenizers.Tokenizer(models.BPE())
+    tokenizer = tokenizers.Tokenizer(models.BPE())
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
     split = pre_tokenizers.Split(tokenizers.Regex(r"\p{N}{1,3}|[^\r\n\p{L}\p{N}]?\p{L}+|\s+|."), "isolated")
-    found.pre_tokenizer = (
+    tokenizer.pre_tokenizer = (
         pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]) if begin else plain
     )
-    found.decoder = decoders.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
     special = ["<|end|>", "<|begin|>"]
     trainer = trainers.BpeTrainer(
         vocab_size=330, special_tokens=special, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
-    found.train_from_iterator([TEXT], trainer)
+    tokenizer.train_from_iterator([TEXT], trainer)
     if begin:
-        found.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
-    return found
+        tokenizer.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
+    return tokenizer
 
 
 def sentence_piece() -> tokenizers.Tokenizer:
     """LLaMA 2's: ▁ for spaces, one of them before the text, and bytes for what the vocabulary lacks."""
-    found = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    found.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     special = ["<unk>", "<|begin|>", "<|end|>", *(f"<0x{byte:02X}>" for byte in range(256))]
     trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=special, show_progress=False)
-    found.train_from_iterator(["The▁list▁is▁empty▁cafe▁serves▁users"], trainer)
-    table = json.loads(found.to_str())
+    tokenizer.train_from_iterator(["The▁list▁is▁empty▁cafe▁serves▁users"], trainer)
+    table = json.loads(tokenizer.to_str())
     table["added_tokens"] = [token for token in table["added_tokens"] if not token["content"].startswith("<0x")]
-    found = tokenizers.Tokenizer.from_str(json.dumps(table))
-    found.decoder = decoders.Sequence(
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(table))
+    tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
-    found.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
-    return found
+    tokenizer.post_processor = processors.TemplateProcessing("<|begin|> $A", special_tokens=[("<|begin|>", 1)])
+    return tokenizer
 
 
 def gpt2(**options: Any) -> Any:
@@ -173,11 +181,7 @@ def olmo2(**options: Any) -> Any:
 
 def randomised(model: Any) -> Any:
     """Every parameter random, the gains and biases too, so that none can be forgotten."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.05, 0.25, generator=generator)
-    return model.eval()
+    return randomise(model, mean=0.05, std=0.25).eval()
 
 
 def saved(folder: Path, model: Any, tokenizer: tokenizers.Tokenizer | None = None, **options: Any) -> Path:

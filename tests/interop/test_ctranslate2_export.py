@@ -31,8 +31,8 @@ def translated(folder: Path, texts: list[str], **options: Any) -> list[str]:
     target = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32", intra_threads=1)
     given = [source.encode(text).tokens for text in texts]
-    found = translator.translate_batch(given, beam_size=1, max_decoding_length=30, **options)
-    return [target.decode([target.token_to_id(token) for token in one.hypotheses[0]]) for one in found]
+    results = translator.translate_batch(given, beam_size=1, max_decoding_length=30, **options)
+    return [target.decode([target.token_to_id(token) for token in one.hypotheses[0]]) for one in results]
 
 
 @pytest.mark.parametrize("name", half(BUILDERS))
@@ -46,12 +46,12 @@ def test_public_encoder_decoders_write_the_same_tokens(name: str, tmp_path: Path
     first = run.tokenizer.decoder.first
     prefix = None if first is None else [[names[first]]] * 3
     given = [[names[int(id)] for id in ids] for ids in encoded]
-    found = translator.translate_batch(given, beam_size=1, max_decoding_length=40, target_prefix=prefix)
+    theirs = translator.translate_batch(given, beam_size=1, max_decoding_length=40, target_prefix=prefix)
     search = run.translator._search(DecodingConfig(tokens=40), False, range(3))
-    for mine, other in zip(search(encoded), found, strict=True):
+    for mine, other in zip(search(encoded), theirs, strict=True):
         tokens = mine[0].tokens[:-1] if mine[0].finished else mine[0].tokens
         assert [names.get(token, f"<unused {token}>") for token in tokens] == other.hypotheses[0]
-    assert max(len(other.hypotheses[0]) for other in found) == 40
+    assert max(len(other.hypotheses[0]) for other in theirs) == 40
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_language_models_write_the_same_tokens(build: Any, tmp_path: Path) -> No
     ids, names = run.prompt_ids("The café is"), run.tokenizer.names()
     generator = ctranslate2.Generator(str(tmp_path / "ct2"), device="cpu", compute_type="float32", intra_threads=1)
     given = [[names[int(id)] for id in ids]]
-    found = generator.generate_batch(given, max_length=40, sampling_topk=1, include_prompt_in_result=False, end_token=[])
+    theirs = generator.generate_batch(given, max_length=40, sampling_topk=1, include_prompt_in_result=False, end_token=[])
     config = DecodingConfig(tokens=40, temperature=0)
     expected = [int(token) for token in generate(run.network, torch.from_numpy(ids).unsqueeze(0), config)]
-    assert found[0].sequences_ids[0] == expected
+    assert theirs[0].sequences_ids[0] == expected
     assert (tmp_path / "ct2" / "README.md").read_text().startswith("---\nlicense: mit\nlibrary_name: ctranslate2\n")
 
 

@@ -54,12 +54,12 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Transl
     assert isinstance(ours, TransformerDecoder)
     target_BT = torch.randint(2, 330, (3, 20), generator=torch.Generator().manual_seed(2))
     exact = theirs(source_BS, attention_mask=seen_BS.long(), decoder_input_ids=target_BT, output_hidden_states=True)
-    with outputs([*ours.encoder.blocks[:-1], ours.encoder.norm, *ours.decoder.blocks[:-1], ours.decoder.norm]) as found:
+    with outputs([*ours.encoder.blocks[:-1], ours.encoder.norm, *ours.decoder.blocks[:-1], ours.decoder.norm]) as states:
         close(ours(source_BS, length_B, target_BT), exact.logits)
     depth = len(ours.encoder.blocks)
-    for mine, other in zip(found[:depth], exact.encoder_hidden_states[1:], strict=True):
+    for mine, other in zip(states[:depth], exact.encoder_hidden_states[1:], strict=True):
         close(mine[seen_BS], other[seen_BS])
-    for mine, other in zip(found[depth:], exact.decoder_hidden_states[1:], strict=True):
+    for mine, other in zip(states[depth:], exact.decoder_hidden_states[1:], strict=True):
         close(mine, other)
 
 
@@ -91,8 +91,8 @@ def generated(theirs: Any, **options: Any) -> Any:
 def test_greedy_tokens_are_theirs(pair: tuple[Any, TranslatorRun, Path]) -> None:
     theirs, run, _ = pair
     expected = generated(theirs, max_new_tokens=25, eos_token_id=None).sequences[:, 1:]
-    found = searched(run, DecodingConfig(tokens=25), end=-1)
-    assert [list(rows[0].tokens) for rows in found] == expected.tolist()
+    hypotheses = searched(run, DecodingConfig(tokens=25), end=-1)
+    assert [list(rows[0].tokens) for rows in hypotheses] == expected.tolist()
     assert expected.shape == (3, 25)
 
 
@@ -120,13 +120,13 @@ def test_beam_search_finds_the_texts_and_scores_of_theirs(
             early_stopping=early,
         )
         config = DecodingConfig(tokens=14, beam=beams, penalty=penalty, beam_rules="transformers", early_stopping=early)
-        found = [hypothesis for rows in searched(run, config, end) for hypothesis in rows]
-        finished += sum(hypothesis.finished for hypothesis in found)
-        assert len(found) == len(expected.sequences) == 3 * beams
-        for mine, other in zip(found, expected.sequences[:, 1:].tolist(), strict=True):
+        hypotheses = [hypothesis for rows in searched(run, config, end) for hypothesis in rows]
+        finished += sum(hypothesis.finished for hypothesis in hypotheses)
+        assert len(hypotheses) == len(expected.sequences) == 3 * beams
+        for mine, other in zip(hypotheses, expected.sequences[:, 1:].tolist(), strict=True):
             assert list(mine.tokens) == other[: len(mine.tokens)]
             assert end not in other[: len(mine.tokens) - 1]
-        np.testing.assert_allclose([mine.score for mine in found], expected.sequences_scores.numpy(), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose([mine.score for mine in hypotheses], expected.sequences_scores.numpy(), rtol=1e-4, atol=1e-4)
     assert finished
 
 
@@ -157,9 +157,9 @@ def test_the_abilities_of_a_translator_work(pair: tuple[Any, TranslatorRun, Path
         inputs = torch.tensor([[run.tokenizer.decoder.start, *ids[:-1]]])
         source = torch.from_numpy(run._encoder().encode([TEXTS[0]]).ids[0].astype(np.int64)).unsqueeze(0)
         p_TV = torch.softmax(theirs(source, decoder_input_ids=inputs).logits[0], -1)
-    found = run.predictions(TEXTS[0], target="is empty", top=1)
+    predicted = run.predictions(TEXTS[0], target="is empty", top=1)
     expected = [float(p_TV[t, id]) for t, id in enumerate(ids)]
-    np.testing.assert_allclose(found.probability, expected, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(predicted.probability, expected, rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("pair", half(BUILDERS), indirect=True)
@@ -220,9 +220,9 @@ def test_a_translator_of_ours_opens_in_transformers_and_translates_the_same(fami
     theirs, tokenizer = opened(folder), transformers.AutoTokenizer.from_pretrained(folder)
     texts = ["a b c", "the list", "be at the list"]
     given = tokenizer(texts, return_tensors="pt", padding=True)
-    found = theirs.generate(given.input_ids, attention_mask=given.attention_mask, max_new_tokens=30)
+    id_BT = theirs.generate(given.input_ids, attention_mask=given.attention_mask, max_new_tokens=30)
     expected = run.translate(texts, beam=1)
-    assert [" ".join(tokenizer.decode(row, skip_special_tokens=True).split()) for row in found] == expected
+    assert [" ".join(tokenizer.decode(row, skip_special_tokens=True).split()) for row in id_BT] == expected
     assert any(expected)
     assert "AutoModelForSeq2SeqLM" in (folder / "README.md").read_text()
     assert f"in the shape of {family}," in (folder / "README.md").read_text()

@@ -125,9 +125,9 @@ def check_network(run: Any, theirs: Any) -> None:
     """Every layer, and what the head makes of the last, on rows of different length."""
     token_BT, length_B, seen_BT = rows()
     expected = theirs(token_BT, attention_mask=seen_BT.long(), output_hidden_states=True)
-    found = layers(run.network, token_BT, length_B)
-    assert len(found) == len(expected.hidden_states) == DEPTH + 1
-    for ours, other in zip(found[1:], expected.hidden_states[1:], strict=True):
+    states = layers(run.network, token_BT, length_B)
+    assert len(states) == len(expected.hidden_states) == DEPTH + 1
+    for ours, other in zip(states[1:], expected.hidden_states[1:], strict=True):
         close(ours[seen_BT], other[seen_BT])
     match run:
         case ElectraRun():
@@ -151,7 +151,7 @@ def check_network(run: Any, theirs: Any) -> None:
                 close(ours[inside], other[:2][inside])
         case EmbeddingRun():
             if run.network.pooler is not None:
-                close(run.network.pooler(found[-1][:, 0]), expected.pooler_output)
+                close(run.network.pooler(states[-1][:, 0]), expected.pooler_output)
         case _:
             raise AssertionError(run)
 
@@ -191,8 +191,8 @@ def test_a_blank_is_filled_as_by_their_pipeline(folders: dict[Any, tuple[Any, Pa
         place = int((given.input_ids[0] == tokenizer.mask_token_id).nonzero())
         p_V = theirs(**given).logits[0, place].softmax(-1)
     best = int(p_V.argmax())
-    (found,) = run.fill("The __ is empty.")
-    assert found[0].probability == pytest.approx(float(p_V[best]), rel=1e-4)
+    (fillers,) = run.fill("The __ is empty.")
+    assert fillers[0].probability == pytest.approx(float(p_V[best]), rel=1e-4)
     (named,) = run.fill("The __ is empty.", ["list", "users"])
     assert {one.filler: one.probability for one in named} == pytest.approx(
         {word: float(p_V[tokenizer.convert_tokens_to_ids(word)]) for word in ("list", "users")}, rel=1e-4
@@ -206,8 +206,8 @@ def test_a_text_is_classified_and_its_words_are_tagged_between_special_tokens(tm
     text = "The list is empty."
     with torch.inference_mode():
         p_C = theirs(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
-    found = run.classify([text, "users"])[0]
-    assert found.probabilities == pytest.approx({LABELS[n]: float(p) for n, p in enumerate(p_C)}, rel=1e-4)
+    classified = run.classify([text, "users"])[0]
+    assert classified.probabilities == pytest.approx({LABELS[n]: float(p) for n, p in enumerate(p_C)}, rel=1e-4)
     theirs = model("Bert", "ForTokenClassification")
     tagger = firth.load(saved(tmp_path / "tagger", theirs), "cpu", kind=TaggerRun)
     words = ["The", "listempty", "café", "is"]
@@ -234,9 +234,9 @@ def test_an_answer_is_found_between_the_special_tokens_of_question_and_passage(t
     start_T, end_T = (z[0].masked_fill(~own, -torch.inf).softmax(-1) for z in (out.start_logits, out.end_logits))
     p_TT = (start_T[:, None] * end_T[None]).triu()
     start, end = divmod(int(p_TT.argmax()), len(own))
-    found = run.answer(question, context)
-    assert found.text == context[spans[start][0] : spans[end][1]]
-    assert found.probability == pytest.approx(float(p_TT.max()), rel=1e-4)
+    answer = run.answer(question, context)
+    assert answer.text == context[spans[start][0] : spans[end][1]]
+    assert answer.probability == pytest.approx(float(p_TT.max()), rel=1e-4)
 
 
 def test_a_published_discriminator_finds_replaced_tokens(tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ def test_a_published_discriminator_finds_replaced_tokens(tmp_path: Path) -> None
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     with torch.inference_mode():
         p_T = theirs(**tokenizer("The list is empty.", return_tensors="pt")).logits[0].sigmoid()
-    (found,) = run.replaced(["The list is empty."])
-    assert [token.strip() for token in found.tokens] == ["the", "list", "is", "empty", "."]
-    np.testing.assert_allclose(found.probabilities, p_T[1:-1], rtol=1e-4)
+    (told,) = run.replaced(["The list is empty."])
+    assert [token.strip() for token in told.tokens] == ["the", "list", "is", "empty", "."]
+    np.testing.assert_allclose(told.probabilities, p_T[1:-1], rtol=1e-4)
 
 
 OWN: dict[str, Any] = {"position": "learned", "norm": "layer", "norm_placement": "post", "activation": "gelu", "bias": True}
@@ -299,5 +299,5 @@ def test_old_names_of_norms_are_read(tmp_path: Path) -> None:
     }
     assert sum(name.endswith("gamma") for name in old) == 2 * DEPTH + 2
     save_file(old, folder / "model.safetensors")
-    found = firth.load(folder, "cpu").network.state_dict()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    weights_read = firth.load(folder, "cpu").network.state_dict()
+    assert all(torch.equal(expected[name], weights_read[name]) for name in expected)

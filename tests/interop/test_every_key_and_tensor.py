@@ -42,8 +42,8 @@ def titles(cases: Iterable[Case]) -> list[str]:
     return [case.title for case in cases]
 
 
-def assert_no_fault(found: Iterable[Finding]) -> None:
-    findings = list(found)
+def assert_no_fault(compared_cases: Iterable[Finding]) -> None:
+    findings = list(compared_cases)
     faults = [
         f"{one.change}: {one.verdict} {one.what}" for one in findings if one.verdict not in ("same", "refused", "only ours")
     ]

@@ -92,8 +92,8 @@ def test_a_fine_tuned_classifier_can_be_exported_again(bert: Path, tmp_path: Pat
     folder = export_model(path, tmp_path / "exported")
     theirs = transformers.pipeline("text-classification", model=str(folder), tokenizer=str(folder), top_k=None)
     (scores,) = theirs(["a great list"])
-    found = firth.load(path, "cpu").classify(["a great list"])[0]
-    assert {one["label"]: one["score"] for one in scores} == pytest.approx(found.probabilities, rel=1e-4)
+    ours = firth.load(path, "cpu").classify(["a great list"])[0]
+    assert {one["label"]: one["score"] for one in scores} == pytest.approx(ours.probabilities, rel=1e-4)
 
 
 def test_settings_that_do_not_fit_are_refused(bert: Path, tmp_path: Path) -> None:

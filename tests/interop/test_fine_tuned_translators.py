@@ -43,7 +43,7 @@ def test_a_translator_starts_from_the_weights_and_settings_of_a_folder(name: str
 
 
 @pytest.mark.parametrize("lora", half([0, 2]))
-def test_it_learns(lora: int, tmp_path: Path) -> None:
+def test_a_fine_tuned_translator_lowers_its_loss(lora: int, tmp_path: Path) -> None:
     folder, data = folder_of("bart", tmp_path / "theirs"), write_pairs(tmp_path / "pairs.tsv")
     run = train_recipe(compose(table(folder, data, lora=lora)), tmp_path / "run").path
     losses = [line["loss"] for line in log.read(run / "log.jsonl")]

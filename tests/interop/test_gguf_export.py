@@ -158,11 +158,11 @@ def test_llama_cpp_opens_a_quantised_file(quantise: Any, model: dict[str, Any], 
     theirs.eval(ids)
     with torch.inference_mode():
         ours = run.network(torch.tensor([ids]))[0][0]
-    found = torch.tensor(theirs.scores[: len(ids)])
-    assert float((found - ours).square().mean().sqrt()) < 0.02 * float(ours.std())
+    their_logits = torch.tensor(theirs.scores[: len(ids)])
+    assert float((their_logits - ours).square().mean().sqrt()) < 0.02 * float(ours.std())
     sure = ours.topk(2).values.diff().abs().squeeze(1) > 0.1 * float(ours.std())
     assert sure.sum() >= 8
-    assert torch.equal(found.argmax(1)[sure], ours.argmax(1)[sure])
+    assert torch.equal(their_logits.argmax(1)[sure], ours.argmax(1)[sure])
 
 
 def test_a_file_of_llama_cpp_is_written_again_as_it_was(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_half_precision_is_written_for_matrices_and_float32_for_norms(dtype: Any
     assert kinds == {"F16" if dtype == "float16" else "BF16"}
     assert {t.tensor_type.name for t in gguf.GGUFReader(path).tensors if "norm" in t.name} == {"F32"}
     expected = firth.load(run, "cpu", dtype=dtype).network.state_dict()
-    found = firth.load(path, "cpu").network.state_dict()
-    assert all(torch.equal(found[name], tensor.float()) for name, tensor in expected.items())
+    weights = firth.load(path, "cpu").network.state_dict()
+    assert all(torch.equal(weights[name], tensor.float()) for name, tensor in expected.items())
 
 
 def test_the_frequencies_of_llama_3_are_a_tensor_again(tmp_path: Path) -> None:

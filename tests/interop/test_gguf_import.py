@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign_folders import PROMPT, TEXT, byte_level, llama, saved
+from foreign_folders import LLAMA3, PROMPT, TEXT, byte_level, llama, saved
 from gguf_files import TEMPLATE, gguf, written
 
 import firth
@@ -20,14 +20,6 @@ from firth.interop.files.gguf_file import GGUFFile
 from firth.interop.files.gguf_tokenizer import read_tokenizer
 from firth.tasks.next_token import LanguageModelRun
 
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
 MODELS: dict[str, Any] = {
     "grouped": llama,
     "tied, one kv head": lambda: llama(tie_word_embeddings=True, num_key_value_heads=1),
@@ -49,11 +41,11 @@ def test_logits_and_greedy_texts_are_those_of_transformers(name: str, tmp_path: 
     assert (run.network(token_BT)[0] - expected).abs().max() <= 1e-4 * expected.abs().max()
     assert run.recipe.model.norm.eps == theirs.config.rms_norm_eps  # not the neighbour of 1e-5 among float32
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
-    found = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
+    greedy = theirs.generate(ids, max_new_tokens=50, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
     from firth.decoding.config import DecodingConfig
     from firth.decoding.generate import generate
 
-    assert [int(one) for one in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))] == found.tolist()
+    assert [int(one) for one in generate(run.network, ids, DecodingConfig(tokens=50, temperature=0))] == greedy.tolist()
 
 
 def test_a_gguf_file_and_a_hugging_face_folder_of_one_model_are_equal_to_the_bit(tmp_path: Path) -> None:
@@ -166,12 +158,12 @@ def spm_metadata() -> dict[str, Any]:
 def test_sentence_piece_joins_the_pair_with_the_highest_score() -> None:
     metadata = spm_metadata()
     names, scores = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.scores"]
-    found = read_tokenizer(metadata, 300)
-    assert found.begin == (1,)
-    assert found.eos == 2
+    tokenizer = read_tokenizer(metadata, 300)
+    assert tokenizer.begin == (1,)
+    assert tokenizer.eos == 2
     for text in ("the list is", "listed thé f", "a  b"):
-        assert found.encode(text).tolist() == joined("▁" + text.replace(" ", "▁"), names, scores)
-        assert found.decode(found.encode(text)) == text
+        assert tokenizer.encode(text).tolist() == joined("▁" + text.replace(" ", "▁"), names, scores)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 def joined(text: str, names: list[str], scores: list[float]) -> list[int]:

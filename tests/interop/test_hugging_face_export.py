@@ -199,8 +199,8 @@ def test_the_model_card_has_recipe_data_results_and_licence(tmp_path: Path) -> N
 
 def test_filters_are_exported_or_named() -> None:
     with pytest.warns(UserWarning, match="is not exported") as warned:
-        found = to_generation_config(DecodingConfig(typical_p=0.9, min_p=0.1, mirostat=3.0), pairs=False)
-    assert (found["typical_p"], found["min_p"], found["do_sample"]) == (0.9, 0.1, True)
+        settings = to_generation_config(DecodingConfig(typical_p=0.9, min_p=0.1, mirostat=3.0), pairs=False)
+    assert (settings["typical_p"], settings["min_p"], settings["do_sample"]) == (0.9, 0.1, True)
     assert [str(one.message).partition(":")[0] for one in warned] == [
         "decoding.mirostat is not exported",
         "decoding.mirostat_rate is not exported",

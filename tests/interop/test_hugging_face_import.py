@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from foreign_folders import (
+    LLAMA3,
     PROMPT,
     TEXT,
     bloom,
@@ -46,14 +47,6 @@ from firth.errors import DataError
 from firth.inspection.contextual_vectors import layers
 from firth.tasks.next_token import LanguageModelRun
 
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500_000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
 MODELS: dict[str, Any] = {
     "gpt2": gpt2,
     "gpt2, exact gelu, inner width": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-6),
@@ -173,12 +166,12 @@ def test_logits_and_the_states_of_every_layer_are_theirs(pair: tuple[Any, Path])
     run, token_BT = loaded(folder), tokens()
     expected = theirs(token_BT, output_hidden_states=True)
     close(run.network(token_BT)[0], expected.logits)
-    found = layers(run.network, token_BT, torch.full((3,), 60))
+    states = layers(run.network, token_BT, torch.full((3,), 60))
     wanted = list(expected.hidden_states)
     # Some of theirs first add positions, normalise or scale; our first state is the embedding alone.
     wanted[0] = torch.nn.functional.embedding(token_BT, theirs.get_input_embeddings().weight)
-    assert len(found) == len(wanted) == 4
-    for ours, other in zip(found, wanted, strict=True):
+    assert len(states) == len(wanted) == 4
+    for ours, other in zip(states, wanted, strict=True):
         close(ours, other)
 
 
@@ -194,8 +187,8 @@ def test_their_padding_on_either_side_and_ours_do_not_change_the_vectors_of_a_te
         seen_BT = given.attention_mask
         positions = {} if theirs.config.model_type == "bloom" else {"position_ids": (seen_BT.cumsum(1) - 1).clamp(min=0)}
         expected = theirs(given.input_ids, attention_mask=seen_BT, output_hidden_states=True, **positions).hidden_states[-1]
-        for row, found in enumerate(ours):
-            close(torch.from_numpy(found), expected[row][seen_BT[row].bool()])
+        for row, x_Td in enumerate(ours):
+            close(torch.from_numpy(x_Td), expected[row][seen_BT[row].bool()])
 
 
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 100.0, "factor": 3.0}
@@ -235,12 +228,12 @@ def test_dynamic_positions_are_theirs_in_shorter_and_longer_texts(name: str, tmp
 def test_alibi_of_falcon_is_theirs_without_their_rounding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With six heads, slopes have more digits than bfloat16, in which their Falcon computes them, unlike their BLOOM."""
     theirs, token_BT = falcon_rw(num_attention_heads=6, hidden_size=48), tokens()
-    found = loaded(saved(tmp_path / "model", theirs)).network(token_BT)[0]
+    logits = loaded(saved(tmp_path / "model", theirs)).network(token_BT)[0]
     rounded = theirs(token_BT).logits
-    assert (found - rounded).abs().max() <= 0.02 * rounded.abs().max()
+    assert (logits - rounded).abs().max() <= 0.02 * rounded.abs().max()
     exact = transformers.models.bloom.modeling_bloom.build_alibi_tensor
     monkeypatch.setattr(transformers.models.falcon.modeling_falcon, "build_alibi_tensor", exact)
-    close(found, theirs(token_BT).logits)
+    close(logits, theirs(token_BT).logits)
 
 
 @torch.inference_mode()
@@ -250,7 +243,7 @@ def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
     if getattr(theirs.config, "alibi", False):
         pytest.skip("their Falcon adds ALiBi twice where it returns weights")
     run, text = loaded(folder), "The café serves naïve users, they're 12"
-    found, ids = run.attention(text), torch.from_numpy(run.prompt_ids(text)).unsqueeze(0)
+    maps, ids = run.attention(text), torch.from_numpy(run.prompt_ids(text)).unsqueeze(0)
     before = theirs.config._attn_implementation
     if theirs.config.model_type == "falcon":  # which cannot change its implementation
         theirs = type(theirs).from_pretrained(folder, attn_implementation="eager")
@@ -258,7 +251,7 @@ def test_attention_maps_are_theirs(pair: tuple[Any, Path]) -> None:
     expected = theirs(ids, output_attentions=True).attentions
     theirs.set_attn_implementation(before)
     for layer, weights_1HTT in enumerate(expected):
-        close(torch.from_numpy(found.weights(layer)), weights_1HTT[0])
+        close(torch.from_numpy(maps.weights(layer)), weights_1HTT[0])
 
 
 @pytest.mark.parametrize("pair", half(PAIRS), indirect=True)
@@ -267,8 +260,8 @@ def test_greedy_tokens_are_theirs(pair: tuple[Any, Path]) -> None:
     run = loaded(folder)
     ids = torch.from_numpy(run.prompt_ids(PROMPT)).unsqueeze(0)
     expected = theirs.generate(ids, max_new_tokens=25, do_sample=False, eos_token_id=None, pad_token_id=0)[0, ids.shape[1] :]
-    found = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=25, temperature=0))]
-    assert found == expected.tolist()
+    ours = [int(token) for token in generate(run.network, ids, DecodingConfig(tokens=25, temperature=0))]
+    assert ours == expected.tolist()
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama 3", "llama 2"])
@@ -330,8 +323,8 @@ def test_weights_of_torch_save_are_read_without_unpickling_objects(new: bool, tm
     weights = {name: tensor.clone() for name, tensor in theirs.state_dict().items()}
     weights["transformer.h.0.attn.bias"] = torch.ones(1, 1, 128, 128, dtype=torch.bool)  # old checkpoints store the mask
     torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=new)
-    found = loaded(folder).network.state_dict()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    weights_read = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], weights_read[name]) for name in expected)
 
 
 def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> None:
@@ -343,12 +336,12 @@ def test_a_checkpoint_without_the_prefix_is_the_same_model(tmp_path: Path) -> No
     expected = loaded(folder).network.state_dict()
     bare = {name.removeprefix("transformer."): tensor.clone() for name, tensor in theirs.transformer.state_dict().items()}
     save_file(bare, folder / "model.safetensors")
-    found = loaded(folder).network.state_dict()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    weights_read = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], weights_read[name]) for name in expected)
 
 
 @pytest.mark.parametrize("name", ["embed_out.weight", "lm_head.weight"])
-def test_pythia_with_the_stored_tables_and_either_name_of_the_output_layer(name: str, tmp_path: Path) -> None:
+def test_pythia_is_read_with_stored_tables_and_either_name_of_its_output_layer(name: str, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = saved(tmp_path / "model", gpt_neox())
@@ -360,8 +353,8 @@ def test_pythia_with_the_stored_tables_and_either_name_of_the_output_layer(name:
     weights["gpt_neox.layers.0.attention.masked_bias"] = torch.tensor(-1e9)
     weights["gpt_neox.layers.0.attention.rotary_emb.inv_freq"] = torch.ones(2)
     save_file(weights, folder / "model.safetensors")
-    found = loaded(folder).network.state_dict()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    weights_read = loaded(folder).network.state_dict()
+    assert all(torch.equal(expected[name], weights_read[name]) for name in expected)
 
 
 def test_the_type_of_the_file_is_kept_unless_another_is_asked_for(tmp_path: Path) -> None:
@@ -381,9 +374,9 @@ def test_vocab_and_merges_make_the_same_tokenizer(tmp_path: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(table["model"]["vocab"]))
     merges = "\n".join(" ".join(merge) for merge in table["model"]["merges"])
     (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n")
-    found = loaded(folder).tokenizer
-    assert found.encode(TEXT).tolist() == expected
-    assert found.eos == 0
+    tokenizer = loaded(folder).tokenizer
+    assert tokenizer.encode(TEXT).tolist() == expected
+    assert tokenizer.eos == 0
 
 
 def test_a_chat_template_and_the_way_of_sampling_are_kept(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_an_answer_is_the_greedy_text_of_transformers(folder: Path) -> None:
     run = loaded(folder)
     theirs, tokenizer = (kind.from_pretrained(folder) for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer))
     ids = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, return_tensors="pt", return_dict=False)
-    found = theirs.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)[0, ids.shape[1] :]
-    expected = tokenizer.decode(found, skip_special_tokens=True)
+    answer_ids = theirs.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0)[0, ids.shape[1] :]
+    expected = tokenizer.decode(answer_ids, skip_special_tokens=True)
     assert run.chat(MESSAGES, tokens=12, temperature=0).rstrip("\ufffd") == expected.rstrip("\ufffd")
     assert run.chat(MESSAGES, tokens=4, beam=2)
 

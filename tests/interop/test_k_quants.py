@@ -74,9 +74,9 @@ def test_weights_that_cannot_be_quantised_are_named() -> None:
 
 def shapes(depth: int, width: int, hidden: int, *, tied: bool) -> dict[str, tuple[int, ...]]:
     layer = {"attn_norm": (width,), "attn_q": (width, width), "attn_v": (width // 4, width), "ffn_down": (width, hidden)}
-    found: dict[str, tuple[int, ...]] = {"token_embd.weight": (100, width)}
-    found |= {f"blk.{n}.{name}.weight": shape for n in range(depth) for name, shape in layer.items()}
-    return found if tied else found | {"output.weight": (100, width)}
+    by_name: dict[str, tuple[int, ...]] = {"token_embd.weight": (100, width)}
+    by_name |= {f"blk.{n}.{name}.weight": shape for n in range(depth) for name, shape in layer.items()}
+    return by_name if tied else by_name | {"output.weight": (100, width)}
 
 
 def test_tensors_get_the_types_that_llama_quantize_gives_them() -> None:

@@ -36,11 +36,11 @@ LAYOUTS: dict[str, tuple[Build, str, dict[str, Any]]] = {
 
 def multilingual(language: str = "eng_Latn", layout: str = "first") -> tokenizers.Tokenizer:
     """A tokenizer.json as `save_pretrained` writes it: with the tokens of one source language around a text."""
-    found = byte_level()
-    found.add_special_tokens([AddedToken(code, special=True) for code in CODES])
-    special = [("<|end|>", END), (language, found.token_to_id(language))]
-    found.post_processor = processors.TemplateProcessing(LAYOUTS[layout][1].format(language), special_tokens=special)
-    return found
+    tokenizer = byte_level()
+    tokenizer.add_special_tokens([AddedToken(code, special=True) for code in CODES])
+    special = [("<|end|>", END), (language, tokenizer.token_to_id(language))]
+    tokenizer.post_processor = processors.TemplateProcessing(LAYOUTS[layout][1].format(language), special_tokens=special)
+    return tokenizer
 
 
 def folder_of(folder: Path, layout: str, **more: Any) -> Path:
@@ -63,14 +63,14 @@ def change(path: Path, **more: Any) -> None:
 def theirs(folder: Path, layout: str, source: str, target: str, **options: Any) -> list[tuple[str, float]]:
     """The translation and score of `transformers`, with the tokens that its tokenizers of these models add."""
     model, tokenizer = opened(folder), multilingual(source, layout)
-    token, found = tokenizer.token_to_id(target), []
+    token, translations = tokenizer.token_to_id(target), []
     begin = {"decoder_start_token_id": token} if layout == "last, starts" else {"forced_bos_token_id": token}
     plain = {"do_sample": False, "max_new_tokens": 12, "forced_eos_token_id": None, "return_dict_in_generate": True}
     for text in TEXTS:
         given = torch.tensor([tokenizer.encode(text).ids])
         told = model.generate(given, attention_mask=torch.ones_like(given), output_scores=True, **(plain | options | begin))
-        found.append((" ".join(tokenizer.decode(told.sequences[0].tolist()).split()), float(told.sequences_scores[0])))
-    return found
+        translations.append((" ".join(tokenizer.decode(told.sequences[0].tolist()).split()), float(told.sequences_scores[0])))
+    return translations
 
 
 @pytest.fixture(scope="module", params=half(LAYOUTS))
@@ -81,7 +81,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_the_languages_are_honoured_as_in_transformers(model: tuple[str, Path, TranslatorRun]) -> None:
     layout, folder, run = model
-    found = {}
+    scores_of = {}
     for source, target in (("eng_Latn", "deu_Latn"), ("nld_Latn", "deu_Latn"), ("nld_Latn", "eng_Latn")):
         tokens = run.in_languages(source, target)._encoder().encode(TEXTS).ids
         assert [ids.tolist() for ids in tokens] == [multilingual(source, layout).encode(text).ids for text in TEXTS]
@@ -90,10 +90,10 @@ def test_the_languages_are_honoured_as_in_transformers(model: tuple[str, Path, T
         told = [best for best, *_ in own.translations(TEXTS, own.decoding({"beam": 3, "penalty": 1.0, "tokens": 12}))]
         assert [one.text for one in told] == [text for text, _ in expected]
         assert [one.score for one in told] == pytest.approx([score for _, score in expected], rel=1e-4)
-        found[source, target] = tuple(one.score for one in told)
+        scores_of[source, target] = tuple(one.score for one in told)
         languages = {"source_language": source, "target_language": target}
         assert run.translate(TEXTS, beam=3, penalty=1.0, tokens=12, **languages) == [one.text for one in told]
-    assert len({round(scores[0], 3) for scores in found.values()}) == 3  # each language matters
+    assert len({round(scores[0], 3) for scores in scores_of.values()}) == 3  # each language matters
 
 
 def test_a_language_that_is_not_set_is_asked_for_wherever_it_matters(

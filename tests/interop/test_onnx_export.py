@@ -59,17 +59,17 @@ NETWORKS: dict[str, Any] = {
 def given(graph: Graph, shape: tuple[int, int, int, int]) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(1)
     sizes = dict(zip(("batch", "length", "past", "source"), shape, strict=True))
-    found: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
     for name, (example, axes) in graph.inputs.items():
         wanted = [sizes[axes[axis]] if axis in axes else size for axis, size in enumerate(example.shape)]
         if name == "input_ids":
-            found[name] = torch.randint(VOCAB, wanted, generator=generator)
+            inputs[name] = torch.randint(VOCAB, wanted, generator=generator)
         elif name == "attention_mask":
-            found[name] = torch.ones(wanted, dtype=torch.long)
-            found[name][0, max(1, wanted[1] // 2) :] = 0  # the first row is padded
+            inputs[name] = torch.ones(wanted, dtype=torch.long)
+            inputs[name][0, max(1, wanted[1] // 2) :] = 0  # the first row is padded
         else:
-            found[name] = torch.randn(wanted, generator=generator)
-    return found
+            inputs[name] = torch.randn(wanted, generator=generator)
+    return inputs
 
 
 @pytest.mark.long
@@ -90,8 +90,8 @@ def test_onnx_runtime_computes_every_output_for_any_size(name: str, tmp_path: Pa
             with torch.inference_mode():
                 expected = graph.module(*inputs.values())
             expected = expected if isinstance(expected, tuple) else (expected,)
-            found = session.run(None, {key: value.numpy() for key, value in inputs.items()})
-            for theirs, ours in zip(found, expected, strict=True):
+            outputs = session.run(None, {key: value.numpy() for key, value in inputs.items()})
+            for theirs, ours in zip(outputs, expected, strict=True):
                 torch.testing.assert_close(torch.from_numpy(theirs), ours, rtol=1e-4, atol=1e-5)
 
 

@@ -20,8 +20,8 @@ COMMAND = "PYTHONPATH=.:tests:tests/interop python tests/interop/public_models/m
 @pytest.mark.parametrize("name", half(KEPT))
 def test_a_public_model_says_what_is_known(name: str, tmp_path: Path) -> None:
     expected = json.loads((HERE / name / "expected.json").read_text(encoding="utf-8"))
-    found = list(differences(answers(written(HERE / name, tmp_path / "model", expected.pop("seed"))), expected))
-    assert not found, "\n".join(found)
+    differing = list(differences(answers(written(HERE / name, tmp_path / "model", expected.pop("seed"))), expected))
+    assert not differing, "\n".join(differing)
 
 
 def test_there_is_a_model_of_every_family() -> None:

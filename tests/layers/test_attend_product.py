@@ -61,14 +61,14 @@ def test_every_attention_equals_the_oracle_in_value_and_gradient_on_every_kernel
         with saying(name, case.shape):
             p, o = case.oracle_output(here, given, rule.allowed)
             assert_equal(reference.weights(case.call(given, rule.mask).reduced()), p)
-            found = with_gradients(case, given, rule.mask, "reference")
-            assert_equal(found["o"], o)
+            by_reference = with_gradients(case, given, rule.mask, "reference")
+            assert_equal(by_reference["o"], o)
             rise = sum(
                 sign * (case.oracle_output(scores, shifted(given, along, sign * STEP), rule.allowed)[1] * pull(o)).sum()
                 for sign, scores in ((1, ahead), (-1, behind))
             ) / (2 * STEP)
-            slope = sum((found[name] * along[name]).sum() for name in given)
-            assert abs(slope - rise) <= DIFFERENCE * max(1.0, sum(found[n].abs().sum().item() for n in given))
+            slope = sum((by_reference[name] * along[name]).sum() for name in given)
+            assert abs(slope - rise) <= DIFFERENCE * max(1.0, sum(by_reference[n].abs().sum().item() for n in given))
             # What chunked does to the queries has nothing to do with how heads share keys: once is enough.
             for kernel, module in KERNELS.items() if G == 2 else [("sdpa", sdpa)]:
                 with saying(kernel):
@@ -77,7 +77,7 @@ def test_every_attention_equals_the_oracle_in_value_and_gradient_on_every_kernel
                         continue
                     for of, value in with_gradients(case, given, rule.mask, kernel).items():
                         with saying(of):
-                            assert_equal(value, found[of])
+                            assert_equal(value, by_reference[of])
 
 
 def refused(case: Case, given: Parameters, rule: mask.Mask, kernel: str, reason: str) -> None:
@@ -119,17 +119,17 @@ def test_auto_takes_sdpa_where_it_can_and_chunks_where_not(score: str, where: st
     taken: list[str] = []
     for kernel, module in {**KERNELS, "reference": reference, "triton": fused, "flex": flex}.items():
         monkeypatch.setattr(module, "run", noting(taken, kernel, module.run))
-    found = case.attend(case.tensors(), mask.CAUSAL, "auto")
+    o = case.attend(case.tensors(), mask.CAUSAL, "auto")
     additive, chunked = score.startswith("additive"), where.startswith(("shaw", "disentangled"))
     assert taken[0] == ("chunked" if additive or chunked else "sdpa")
-    assert torch.equal(found, case.attend(case.tensors(), mask.CAUSAL, taken[0]))
+    assert torch.equal(o, case.attend(case.tensors(), mask.CAUSAL, taken[0]))
 
 
 def noting(taken: list[str], kernel: str, run: Any) -> Any:
     def noted(call: Call) -> Tensor:
         taken.append(kernel)
-        found: Tensor = run(call)
-        return found
+        o: Tensor = run(call)
+        return o
 
     return noted
 

@@ -8,32 +8,16 @@ from typing import Any
 import pytest
 import torch
 from attention_cases import POSITIONS, SCORES, SHAPES, B, Case, H, rules, saying
+from largest_tensor import Largest
 from shares import half
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from firth.errors import ConfigError
 from firth.layers.attention import attend, chunked, mask, reference, score
 from firth.layers.attention.call import Call
 from firth.layers.attention.weights import statistics, weights
 from firth.layers.position import ALiBi, BucketBias, shaw
-
-
-class Largest(TorchDispatchMode):
-    """Size of the largest tensor that any operation creates. A view is not a new tensor, even if it is expanded."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numel = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                self.numel = max(self.numel, tensor.untyped_storage().nbytes() // tensor.element_size())
-        return result
 
 
 @pytest.mark.parametrize(
@@ -69,20 +53,20 @@ def test_statistics_are_those_of_the_whole_matrix(kind: str, where: str, monkeyp
         case = Case(kind, where, 2, "per row")
         call = case.call(case.tensors(), rules()[name].mask)
         p = reference.weights(call.reduced())
-        found = statistics(call)
+        all_rows = statistics(call)
         entropy = [[[-sum(x * math.log(x) for x in row if x > 0) for row in head] for head in rows] for rows in p.tolist()]
         position = case.q_start.view(-1, 1) + torch.arange(p.shape[2])
         away = (position.view(B, 1, -1, 1) - torch.arange(p.shape[3])).abs()
         with saying(name):
-            assert_equal(found.entropy_BHQ, torch.tensor(entropy, dtype=torch.float64))
-            assert_equal(found.maximum_BHQ, p.max(-1).values)
-            assert_equal(found.distance_BHQ, (p * away).sum(-1))
+            assert_equal(all_rows.entropy_BHQ, torch.tensor(entropy, dtype=torch.float64))
+            assert_equal(all_rows.maximum_BHQ, p.max(-1).values)
+            assert_equal(all_rows.distance_BHQ, (p * away).sum(-1))
             some = statistics(call, heads=[1], rows=[2, 0])
-            assert_equal(some.entropy_BHQ, found.entropy_BHQ[:, [1]][:, :, [2, 0]])
-            assert_equal(some.distance_BHQ, found.distance_BHQ[:, [1]][:, :, [2, 0]])
+            assert_equal(some.entropy_BHQ, all_rows.entropy_BHQ[:, [1]][:, :, [2, 0]])
+            assert_equal(some.distance_BHQ, all_rows.distance_BHQ[:, [1]][:, :, [2, 0]])
 
 
-def test_statistics_of_one_key_of_all_keys_and_of_none() -> None:
+def test_statistics_are_known_for_one_key_for_equal_keys_and_for_none() -> None:
     x = torch.zeros(1, 1, 8, 4, dtype=torch.float64)
     one = statistics(Call(x, x, x, 1.0, mask=mask.window(1)))
     assert not one.entropy_BHQ.any()
@@ -115,11 +99,11 @@ def test_low_precision_is_computed_in_float32(kind: str, where: str, dtype: torc
     case = Case(kind, where, 2)
     low = case.tensors(dtype)
     call = case.call(low, mask.CAUSAL).reduced()  # what a score does to q and k alone is done in their own precision
-    found = weights(case.call(low, mask.CAUSAL), heads=[1, 2])
-    assert found.dtype == torch.float32
+    p = weights(case.call(low, mask.CAUSAL), heads=[1, 2])
+    assert p.dtype == torch.float32
     single = call_in(call, torch.float32)
     exact = reference.weights(call_in(call, torch.float64))
-    assert_as_accurate(found, reference.weights(single)[:, 1:3], exact[:, 1:3])
+    assert_as_accurate(p, reference.weights(single)[:, 1:3], exact[:, 1:3])
 
 
 def call_in(call: Call, dtype: torch.dtype) -> Call:
@@ -151,9 +135,9 @@ def test_statistics_of_a_long_sequence_never_hold_a_matrix_of_its_length(kind: s
         x = torch.zeros(1, 1, length, 4)
         call = Call(x, x, x, 1.0, chosen, mask.CAUSAL, where)
         with Largest() as largest:
-            found = statistics(call)
+            of_rows = statistics(call)
         assert largest.numel <= elements <= length**2 // 16
-        assert_equal(found.maximum_BHQ.double(), 1 / torch.arange(1, length + 1).double().view(1, 1, -1), share=1e-6)
+        assert_equal(of_rows.maximum_BHQ.double(), 1 / torch.arange(1, length + 1).double().view(1, 1, -1), share=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["additive", "dot", "gaussian, shaw"])

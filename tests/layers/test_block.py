@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 
@@ -22,10 +23,7 @@ WIDTH, HIDDEN, HEADS = 12, 20, 4
 
 
 def draw(module: nn.Module, seed: int = 0) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0.3, 0.5, generator=generator)
+    randomise(module, mean=0.3, seed=seed)
 
 
 def some(*shape: int, seed: int = 1) -> Tensor:
@@ -148,14 +146,14 @@ def test_a_block_equals_torchs_encoder_layer_in_value_and_gradient(placement: st
     theirs.load_state_dict({NAMES[name]: value for name, value in ours.state_dict().items()})
     x = some(2, 6, WIDTH).requires_grad_()
     forbidden = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.float64) if causal else None
-    found, state = ours(x, mask.CAUSAL if causal else mask.FULL)
+    y, state = ours(x, mask.CAUSAL if causal else mask.FULL)
     truth = theirs(x, src_mask=forbidden)
     assert state is None
-    assert_equal(found.detach(), truth.detach())
+    assert_equal(y.detach(), truth.detach())
     pull = some(2, 6, WIDTH, seed=5)
-    founds = torch.autograd.grad((found * pull).sum(), [x, *(ours.get_parameter(n) for n in NAMES)])
+    grads = torch.autograd.grad((y * pull).sum(), [x, *(ours.get_parameter(n) for n in NAMES)])
     truths = torch.autograd.grad((truth * pull).sum(), [x, *(theirs.get_parameter(n) for n in NAMES.values())])
-    for mine, exact in zip(founds, truths, strict=True):
+    for mine, exact in zip(grads, truths, strict=True):
         assert_equal(mine, exact)
 
 

@@ -86,19 +86,19 @@ def test_an_attend_whose_q_and_k_are_not_reduced_reduces_them_itself() -> None:
     (q, k, v), plain = qkv(), Attend(AttentionConfig(heads=H, score="cosine"), D, reduced=False).double()
     with torch.no_grad():
         plain.log_tau_H.copy_(some(H, seed=3))  # type: ignore[operator, union-attr]
-    found = plain(q, k, v, mask.FULL, None, 0)
-    assert_equal(found, attend(q, k, v, score=score.cosine(some(H, seed=3)), kernel="reference"))
+    o = plain(q, k, v, mask.FULL, None, 0)
+    assert_equal(o, attend(q, k, v, score=score.cosine(some(H, seed=3)), kernel="reference"))
     ready = Attend(AttentionConfig(heads=H, score="cosine"), D).double()
     reduced = unit(q, some(H, seed=3)), unit(k)
-    assert_equal(ready(*reduced, v, mask.FULL, None, 0), found)
+    assert_equal(ready(*reduced, v, mask.FULL, None, 0), o)
 
 
 def test_one_temperature_for_all_heads_is_the_same_for_each() -> None:
     q, k, v = qkv()
     shared, each = (torch.full(shape, 0.7, dtype=torch.float64, requires_grad=True) for shape in ((), (H,)))
-    found, truth = (attend(q, k, v, score=score.cosine(tau)) for tau in (shared, each))
-    assert_equal(found.detach(), truth.detach())
-    found.square().sum().backward()  # type: ignore[no-untyped-call]
+    o, truth = (attend(q, k, v, score=score.cosine(tau)) for tau in (shared, each))
+    assert_equal(o.detach(), truth.detach())
+    o.square().sum().backward()  # type: ignore[no-untyped-call]
     truth.square().sum().backward()  # type: ignore[no-untyped-call]
     assert shared.grad is not None
     assert each.grad is not None

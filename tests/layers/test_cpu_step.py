@@ -47,11 +47,11 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 def test_a_product_of_a_few_rows_is_that_of_linear(rows: int, o: int, d: int, biased: bool) -> None:
     x, W, b = drawn(rows, d), drawn(o, d, seed=1), drawn(o, seed=2) if biased else torch.zeros(o)
     assert product.why_not(x, W) is None
-    found = product.linear(x, W, b if biased else None)
+    y = product.linear(x, W, b if biased else None)
     exact = F.linear(x.double(), W.double(), b.double())
     bound = EPS * (1 + d) * F.linear(x.abs(), W.abs(), b.abs())  # of any order of summation
-    assert found.shape == exact.shape
-    assert bool(((found - exact).abs() <= bound).all())
+    assert y.shape == exact.shape
+    assert bool(((y - exact).abs() <= bound).all())
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -80,8 +80,8 @@ def test_attention_to_cached_keys_is_that_of_attend(H: int, G: int, D: int, fixe
             attend(q[row : row + 1].to(t), k[row : row + 1, :, : length + 1].to(t), v[row : row + 1, :, : length + 1].to(t))
             for t in (torch.float64, torch.float32)
         )
-        found = o[row].view(H, 1, D)
-        assert (found - exact[0]).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
+        o_H1D = o[row].view(H, 1, D)
+        assert (o_H1D - exact[0]).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
     memory = (past.k_BGCD, past.v_BGCE) if fixed else after.held()
     assert torch.equal(memory[0], k[:, :, : memory[0].shape[2]])
     assert torch.equal(memory[1], v[:, :, : memory[1].shape[2]])
@@ -119,28 +119,28 @@ def small(shape: str) -> LanguageModel:
 def written(model: LanguageModel, fixed: bool = False) -> Tensor:
     token = torch.arange(7).unsqueeze(0)
     logits, state = model.step(token, model.start(1))
-    found = [logits[:, -1]]
+    last_logits = [logits[:, -1]]
     if fixed:
         state = state.fixed(20)
     for n in range(9):
         logits, state = model.step(torch.tensor([[3 * n % 50]]), state)
-        found.append(logits[:, -1])
-    return torch.cat(found)
+        last_logits.append(logits[:, -1])
+    return torch.cat(last_logits)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_block_of_one_row_computes_what_the_block_does(shape: str, fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model, calls, inner = small(shape), [], row_block.run
-    monkeypatch.setattr(row_block, "run", lambda *args: calls.append(found := inner(*args)) or found)
-    found = written(model, fixed)
+    monkeypatch.setattr(row_block, "run", lambda *args: calls.append(y := inner(*args)) or y)
+    fast = written(model, fixed)
     assert len(calls) == 2 * 9  # blocks × steps
     assert all(call is not None for call in calls)
     monkeypatch.setattr(row_block, "run", lambda *args: None)
     monkeypatch.setattr(cached_attention, "why_not", lambda *args: "not now")
     plain = written(model, fixed)
     exact = written(model.double(), fixed)
-    assert (found - exact).abs().max() <= 2 * (plain - exact).abs().max() + 16 * EPS
+    assert (fast - exact).abs().max() <= 2 * (plain - exact).abs().max() + 16 * EPS
 
 
 UNKNOWN: dict[str, tuple[dict[str, Any], str]] = {
@@ -156,8 +156,8 @@ def test_what_a_block_of_one_row_does_not_know_it_leaves_to_the_block(name: str,
     model = small(name)
     assert [block.why_not_row_block for block in model.blocks] == [reason] * 2  # type: ignore[union-attr, operator]
     assert [block.why_not_one_row for block in model.blocks] == [reason] * 2  # type: ignore[union-attr, operator]
-    found, exact = written(model), written(model.double())
-    assert (found - exact).abs().max() <= 1e-5 * exact.abs().max()
+    logits, exact = written(model), written(model.double())
+    assert (logits - exact).abs().max() <= 1e-5 * exact.abs().max()
 
 
 def test_new_weights_are_noticed() -> None:
@@ -179,9 +179,9 @@ def test_hooks_run_in_a_step_of_one_row() -> None:
     _, state = model.step(torch.zeros(1, 3, dtype=torch.long), model.start(1))
     expected, _ = model.step(torch.zeros(1, 1, dtype=torch.long), state)
     with attention_calls(model) as calls:
-        found, _ = model.step(torch.zeros(1, 1, dtype=torch.long), state)
+        logits, _ = model.step(torch.zeros(1, 1, dtype=torch.long), state)
     assert [call.k_BGKC.shape[2] for call in calls.values()] == [4, 4]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(logits, expected)
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -244,15 +244,15 @@ def test_attention_to_a_source_is_that_of_attend(H: int, G: int, beams: int) -> 
     q = drawn(4 * beams, 1, H * D)
     k, v = drawn(4, 2 * G, 20, D, seed=1).split(G, dim=1)
     assert source_attention.why_not(q, k, v) is None
-    found = source_attention.attend(q, k, v, length, 0.2)
+    o = source_attention.attend(q, k, v, length, 0.2)
     exact, plain = (
         attend(
             q.view(4, beams, H, D).transpose(1, 2).to(t), k.to(t), v.to(t), mask=mask.lengths(length), scale=0.2
         ).transpose(1, 2).flatten(2).view(4 * beams, 1, -1)
         for t in (torch.float64, torch.float32)
     )  # fmt: skip
-    assert (found - exact).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
-    assert not found.view(4, -1)[1].any()
+    assert (o - exact).abs().max() <= 2 * (plain - exact).abs().max() + 4 * EPS
+    assert not o.view(4, -1)[1].any()
 
 
 def test_a_quantised_model_takes_its_own_products() -> None:
@@ -278,8 +278,8 @@ def test_shorter_vectors_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(place, "lanes", lambda: 8)
     for module in modules:
         module._kernel.cache_clear()
-    found = results()
+    shorter = results()
     for module in modules:
         module._kernel.cache_clear()
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(shorter, expected, strict=True):
         torch.testing.assert_close(one, other)

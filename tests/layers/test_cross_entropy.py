@@ -108,9 +108,9 @@ def test_in_bf16_it_is_as_accurate_as_torch(bias: bool) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         plain = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b).float(), t), leaves, target)
         ours = with_gradients(cross_entropy, leaves, target)
-    for exact, theirs, found in zip(truth, plain, ours, strict=True):
-        assert found.dtype == torch.float32
-        assert (found - exact).abs().max() <= 1.5 * (theirs - exact).abs().max()
+    for exact, theirs, mine in zip(truth, plain, ours, strict=True):
+        assert mine.dtype == torch.float32
+        assert (mine - exact).abs().max() <= 1.5 * (theirs - exact).abs().max()
 
 
 def test_one_piece_is_held_at_a_time_in_the_type_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,9 +221,9 @@ def test_on_a_gpu_it_is_as_accurate_as_torch(bias: bool, low: bool) -> None:
     with torch.autocast("cuda", torch.bfloat16, enabled=low):
         plain = with_gradients(lambda x, w, b, t: F.cross_entropy(F.linear(x, w, b).float(), t), leaves, target)
         ours = with_gradients(cross_entropy, leaves, target)
-    for exact, theirs, found in zip(truth, plain, ours, strict=True):
+    for exact, theirs, mine in zip(truth, plain, ours, strict=True):
         roundings = 4 * torch.finfo(torch.float32).eps * exact.abs().max()
-        assert (found - exact).abs().max() <= 2 * (theirs - exact).abs().max() + roundings
+        assert (mine - exact).abs().max() <= 2 * (theirs - exact).abs().max() + roundings
 
 
 @pytest.mark.parametrize("bias", [False, True])

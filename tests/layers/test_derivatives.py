@@ -21,10 +21,10 @@ def _double(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
 
 
-def assert_same_derivatives(found: Callable[..., Tensor], plain: Callable[..., Tensor], *inputs: Tensor) -> None:
+def assert_same_derivatives(ours: Callable[..., Tensor], plain: Callable[..., Tensor], *inputs: Tensor) -> None:
     """Value, gradient, and the gradient of the gradient."""
     results = []
-    for function in (found, plain):
+    for function in (ours, plain):
         y = function(*inputs)
         weight = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view_as(y)
         first = torch.autograd.grad((y * weight).sum(), inputs)  # the fast way: no graph of the backward pass

@@ -44,8 +44,8 @@ def test_buckets_are_the_oracles_and_hugging_faces(count: int, farthest: int) ->
     distance = torch.arange(-2 * farthest, 2 * farthest + 1)
     table = torch.zeros(1, 2 * count, 1)
     theirs = deberta.make_log_bucket_position(distance, count, farthest).long()
-    found = position.disentangled(table, None, max_distance=farthest).row(distance)
-    assert torch.equal(found, (theirs + count).clamp(0, 2 * count - 1))
+    rows = position.disentangled(table, None, max_distance=farthest).row(distance)
+    assert torch.equal(rows, (theirs + count).clamp(0, 2 * count - 1))
 
 
 def test_half_of_the_buckets_of_deberta_v3_hold_one_distance() -> None:
@@ -98,8 +98,8 @@ def ours(form: str, model: Any) -> TransformerEncoder:
     )
     encoder = TransformerEncoder(config, 30).eval()
     given = model.state_dict()
-    found = {"embedding.weight": given["embeddings.word_embeddings.weight"]}
-    found["stack.relative.table_Rd"] = given["encoder.rel_embeddings.weight"]
+    renamed = {"embedding.weight": given["embeddings.word_embeddings.weight"]}
+    renamed["stack.relative.table_Rd"] = given["encoder.rel_embeddings.weight"]
     names = {
         "attention.out": "attention.output.dense",
         "attention_norm": "attention.output.LayerNorm",
@@ -112,14 +112,14 @@ def ours(form: str, model: Any) -> TransformerEncoder:
         names |= {"attention.position_query": "attention.self.pos_query_proj"}
     for kind in ("weight", "bias"):
         if form == "v3":
-            found[f"stack.relative.norm.{kind}"] = given[f"encoder.LayerNorm.{kind}"]
+            renamed[f"stack.relative.norm.{kind}"] = given[f"encoder.LayerNorm.{kind}"]
         for n in range(2):
             layer = f"encoder.layer.{n}"
             for mine, their in names.items():
-                found[f"stack.blocks.{n}.{mine}.{kind}"] = given[f"{layer}.{their}.{kind}"]
+                renamed[f"stack.blocks.{n}.{mine}.{kind}"] = given[f"{layer}.{their}.{kind}"]
             parts = [given[f"{layer}.attention.self.{part}_proj.{kind}"] for part in ("query", "key", "value")]
-            found[f"stack.blocks.{n}.attention.qkv.{kind}"] = torch.cat(parts)
-    encoder.load_state_dict(found)
+            renamed[f"stack.blocks.{n}.attention.qkv.{kind}"] = torch.cat(parts)
+    encoder.load_state_dict(renamed)
     return encoder
 
 
@@ -134,9 +134,9 @@ def test_an_encoder_equals_hugging_faces_with_padding(form: str) -> None:
         x_BTd = model.embeddings.word_embeddings(token_BT)  # ours has no norm on the embedding
         truth = model.encoder(x_BTd, seen_BT.long(), output_attentions=True)
         with attention_calls(encoder) as calls:
-            found = encoder.read(encoder.embedded(token_BT), length_B)
+            y_BTd = encoder.read(encoder.embedded(token_BT), length_B)
     for b, length in enumerate(length_B.tolist()):
-        torch.testing.assert_close(found[b, :length], truth.last_hidden_state[b, :length], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(y_BTd[b, :length], truth.last_hidden_state[b, :length], rtol=1e-5, atol=1e-5)
         for layer, call in calls.items():  # the weights, too, recomputed from q and k
             p_HQK = weights(call)[b, :, :length, :length]
             torch.testing.assert_close(p_HQK, truth.attentions[layer][b, :, :length, :length], rtol=1e-5, atol=1e-5)
@@ -177,8 +177,8 @@ def test_grouped_heads_read_the_distances_of_their_group() -> None:
     scheme = position.DisentangledScheme(8, WIDTH, None, own_projections=True, norm=True).double()
     nn.init.normal_(scheme.table_Rd)
     x_BTd = some(B, T, WIDTH, seed=99)
-    found, truth = (one(x_BTd, mask.FULL, scheme.relative(), None)[0] for one in (layer, whole))
-    torch.testing.assert_close(found, truth)
+    grouped, truth = (one(x_BTd, mask.FULL, scheme.relative(), None)[0] for one in (layer, whole))
+    torch.testing.assert_close(grouped, truth)
 
 
 def test_the_scale_has_a_root_of_the_number_of_terms() -> None:
@@ -186,6 +186,6 @@ def test_the_scale_has_a_root_of_the_number_of_terms() -> None:
     for tables, terms in (((some(1, 4, 4), None), 2), ((None, some(1, 4, 4)), 2), ((some(1, 4, 4), some(1, 4, 4)), 3)):
         assert position.disentangled(*tables).shrink == pytest.approx(terms**-0.5)
     zero = torch.zeros(1, 4, 4, dtype=torch.float64)
-    found = attend(q, some(1, 1, 5, 4, seed=1), some(1, 1, 5, 4, seed=2), position=position.disentangled(zero, zero))
+    o = attend(q, some(1, 1, 5, 4, seed=1), some(1, 1, 5, 4, seed=2), position=position.disentangled(zero, zero))
     truth = attend(q, some(1, 1, 5, 4, seed=1), some(1, 1, 5, 4, seed=2), scale=(3 * 4) ** -0.5)
-    torch.testing.assert_close(found, truth)
+    torch.testing.assert_close(o, truth)

@@ -55,12 +55,12 @@ def inputs(groups: int, queries: int, dtype: torch.dtype) -> tuple[Tensor, Tenso
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("queries", [1, 5])
 @pytest.mark.parametrize("seen", SEEN)
-def test_masks_and_heads(seen: str, queries: int, groups: int) -> None:
+def test_masks_and_heads_are_those_of_the_reference(seen: str, queries: int, groups: int) -> None:
     check(inputs(groups, queries, torch.float32), SEEN[seen])
 
 
 @pytest.mark.parametrize("extra", EXTRA)
-def test_positions_and_caps(extra: str) -> None:
+def test_positions_and_caps_are_those_of_the_reference(extra: str) -> None:
     check(inputs(2, 3, torch.float32), {**SEEN["causal"], **EXTRA[extra]})
 
 
@@ -73,7 +73,7 @@ def test_parts_are_joined(parts: int) -> None:
 
 
 @pytest.mark.skipif(INTERPRETED, reason="Triton's interpreter computes with numpy, which has no bfloat16")
-def test_half_precision() -> None:
+def test_half_precision_is_as_accurate_as_the_reference() -> None:
     check(inputs(2, 1, torch.bfloat16), SEEN["causal"])
 
 

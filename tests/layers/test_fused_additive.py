@@ -110,16 +110,16 @@ def check(given: Inputs, seen: Spans, scale: float, cut: Any = None) -> None:
     dtype = given[0].dtype
     plain = with_gradients(lambda *x: dense(*x, seen, scale), given, dtype)
     exact = with_gradients(lambda *x: dense(*x, seen, scale), given, torch.float64)
-    for name, found, rough, true in zip(("o", "dq", "dk", "dw", "dv"), fused(given, seen, scale, cut), plain, exact, strict=True):
+    for name, fast, rough, true in zip(("o", "dq", "dk", "dw", "dv"), fused(given, seen, scale, cut), plain, exact, strict=True):
         try:
-            assert_as_accurate(found.to(dtype), rough, true)
+            assert_as_accurate(fast.to(dtype), rough, true)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from error
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["full", "causal", "window", "lengths", "all but self", "inside out"])
-def test_value_and_gradients_for_every_mask(kind: str, dtype: torch.dtype) -> None:
+def test_values_and_gradients_are_accurate_for_every_mask(kind: str, dtype: torch.dtype) -> None:
     B, Q, K = 2, 21, 37
     check(inputs(B, 2, 1, Q, K, 16, 16, dtype), spans(kind, B, Q, K), 1.0)
 
@@ -134,11 +134,11 @@ def test_query_heads_share_key_heads(G: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("Q", "K", "A", "E"), [(1, 70, 16, 24), (70, 2, 24, 16), (19, 66, 40, 5), (66, 35, 7, 40), (18, 20, 100, 130)]
 )
-def test_ragged_lengths_and_widths(Q: int, K: int, A: int, E: int, dtype: torch.dtype) -> None:
+def test_ragged_lengths_and_widths_are_computed(Q: int, K: int, A: int, E: int, dtype: torch.dtype) -> None:
     check(inputs(1, 1, 1, Q, K, A, E, dtype), spans("full", 1, Q, K), 0.6)
 
 
-def test_half_precision() -> None:
+def test_half_precision_is_accurate() -> None:
     check(inputs(1, 2, 1, 19, 21, 24, 16, torch.float16), spans("all but self", 1, 19, 21), 1.0)
 
 
@@ -154,7 +154,7 @@ def test_a_single_key_is_copied_and_its_score_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("kind", ["causal", "window"])
-def test_queries_and_keys_of_different_number_under_a_mask(kind: str) -> None:
+def test_queries_and_keys_may_differ_in_number_under_a_mask(kind: str) -> None:
     check(inputs(1, 2, 2, 30, 70, 16, 16), spans(kind, 1, 30, 70), 1.7)
 
 
@@ -185,7 +185,7 @@ def test_twice_gives_the_same_bits() -> None:
     assert all(torch.equal(one, other) for one, other in zip(fused(given, seen, 1.0), fused(given, seen, 1.0), strict=True))
 
 
-def test_atomic_sum_of_dq() -> None:
+def test_an_atomic_sum_of_dq_is_accurate() -> None:
     from firth.layers.kernels.attention.additive import tiles
 
     given = inputs(2, 2, 1, 21, 37, 24, 16)

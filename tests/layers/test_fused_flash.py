@@ -194,12 +194,12 @@ def with_gradients(compute: Any, case: Case, given: Setting, dtype: torch.dtype)
         leaves["bias"] = given.leaves["bias"].clone().requires_grad_()
     o, w = compute(case, given, leaves)
     loss = (o * given.pull_o.to(dtype)).sum()
-    found = {"o": o.detach()}
+    computed = {"o": o.detach()}
     if case.weights:
         loss = loss + (w * given.pull_w.to(dtype)).sum()
-        found["w"] = w.detach()
+        computed["w"] = w.detach()
     grads = torch.autograd.grad(loss, list(leaves.values()))
-    return found | {f"d{name}": grad for name, grad in zip(leaves, grads, strict=True)}
+    return computed | {f"d{name}": grad for name, grad in zip(leaves, grads, strict=True)}
 
 
 DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
@@ -207,7 +207,7 @@ DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
+def test_values_and_gradients_are_as_accurate_as_the_definition(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     given = setting(case)
     if dtype == torch.bfloat16:
@@ -217,12 +217,12 @@ def test_values_and_gradients(name: str, dtype: torch.dtype) -> None:
         case = case._replace(tiles=None if case.tiles is None else LARGER)
     exact = with_gradients(dense, case, given, torch.float64)
     plain = with_gradients(dense, case, given, dtype)
-    for key, found in with_gradients(fused, case, given, dtype).items():
-        if key == "dtable" and found.shape[3] == 1:  # what is added to all keys alike has no effect: its gradient is rounding
-            assert found.abs().max() <= 4 * torch.finfo(dtype).eps * largest_term(given)
+    for key, fast in with_gradients(fused, case, given, dtype).items():
+        if key == "dtable" and fast.shape[3] == 1:  # what is added to all keys alike has no effect: its gradient is rounding
+            assert fast.abs().max() <= 4 * torch.finfo(dtype).eps * largest_term(given)
             continue
         try:
-            assert_as_accurate(found.to(dtype), plain[key], exact[key])
+            assert_as_accurate(fast.to(dtype), plain[key], exact[key])
         except AssertionError as error:
             raise AssertionError(f"{key}: {error}") from error
 
@@ -276,8 +276,8 @@ def test_only_minus_infinity_to_see_is_nan_and_some_is_none() -> None:
     case = Case("causal", bias=True, band=(3, 0), table="real", weights=True, causal=True)
     given = setting(case)
     given.leaves["bias"][:, :, :20] = -torch.inf  # more than a block: what comes first is all −inf
-    found, exact = fused(case, given, given.leaves), dense(case, given, {name: x.double() for name, x in given.leaves.items()})
-    for one, other, plain in zip(found, exact, dense(case, given, given.leaves), strict=True):
+    fast, exact = fused(case, given, given.leaves), dense(case, given, {name: x.double() for name, x in given.leaves.items()})
+    for one, other, plain in zip(fast, exact, dense(case, given, given.leaves), strict=True):
         assert one is not None
         assert one[:, :, :20].isnan().any(-1).all()
         assert_as_accurate(one[:, :, 20:], plain[:, :, 20:], other[:, :, 20:])
@@ -289,10 +289,10 @@ def test_the_edge_of_a_table_may_be_high(column: int) -> None:
     given = setting(case)
     given.leaves["table"][..., column] += high  # e¹⁴⁰ is beyond float32: the maximum must know of it
     exact = with_gradients(dense, case, given, torch.float64)
-    for key, found in with_gradients(fused, case, given, torch.float32).items():
+    for key, fast in with_gradients(fused, case, given, torch.float32).items():
         # A score of 140 is known to 140 ε, and so is, relatively, its weight.
         allowed = 4 * high * torch.finfo(torch.float32).eps * max(1.0, exact[key].abs().max().item())
-        assert (found.double() - exact[key]).abs().max().item() <= allowed
+        assert (fast.double() - exact[key]).abs().max().item() <= allowed
 
 
 def test_who_sees_nothing_gets_zero_whatever_there_is() -> None:
@@ -308,7 +308,7 @@ def test_who_sees_nothing_gets_zero_whatever_there_is() -> None:
         assert (grad[1] == 0).all()
 
 
-def test_the_layouts() -> None:
+def test_any_layout_of_the_inputs_gives_the_same_and_heads_beside_each_other() -> None:
     case = Case("window", heads=(2, 1), lengths=(20, 33))
     given = setting(case)
     turned = given._replace(leaves={name: x.mT.contiguous().mT for name, x in given.leaves.items()})

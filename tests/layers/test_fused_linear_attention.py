@@ -89,17 +89,17 @@ def leaves_of(case: Case) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_values_states_and_gradients(name: str, dtype: torch.dtype) -> None:
+def test_values_states_and_gradients_are_as_accurate_as_the_chunked_form(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
     leaves = leaves_of(case)
     exact = results(case, leaves, torch.float64, "recurrent")
     plain = results(case, leaves, dtype, "chunked")
     terms = results(case, leaves | {name: leaves[name].abs() for name in "qkv"}, torch.float64, "recurrent")
-    for key, found in results(case, leaves, dtype, "triton").items():
+    for key, fast in results(case, leaves, dtype, "triton").items():
         # A float32 product on a GPU is three TF32 ones. Its factors are cut to 22 of 24 bits, and the product of their last 11 is
         # left out: each term of a sum is off by up to three times 2⁻²², which is six roundings. `terms` has their sizes summed.
         counts = key in "oS" and dtype == torch.float32
         products = 6 * torch.finfo(dtype).eps * float(terms[key].detach().abs().max()) if counts else 0.0
-        worst = float((found.detach().double() - exact[key].detach()).abs().max())
+        worst = float((fast.detach().double() - exact[key].detach()).abs().max())
         allowed = bound(plain[key], exact[key]) + products
         assert worst <= allowed, f"{key}: off by {worst:.2e}; allowed {allowed:.2e}"  # and not if it is NaN

@@ -72,8 +72,8 @@ def test_compiled_it_is_one_graph_that_keeps_only_x_for_the_backward_pass() -> N
     x = torch.randn(1000, 1000, device="cuda").bfloat16().requires_grad_()
     compiled = torch.compile(run, fullgraph=True)
     expected = torch.autograd.grad(F.gelu(x.double() * 2).square().sum(), x)[0]
-    found = torch.autograd.grad(compiled(x), x)[0]
-    torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+    grad = torch.autograd.grad(compiled(x), x)[0]
+    torch.testing.assert_close(grad, expected, rtol=0.03, atol=0.03)
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     kept = compiled(x)

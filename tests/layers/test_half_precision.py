@@ -44,9 +44,9 @@ class StandIn:
         dy, dh, dc = arguments[7:10]
         largest = float(torch.stack([part.abs().max() for part in (dy, dh)]).max())
         assert not isfinite(largest) or 2**-4 <= largest <= 2**-2, "the gradients are not scaled"
-        given, found = self.kept
+        given, outputs = self.kept
         gradients = [part.float() for part in (dy, dh, dc) if part is not None]
-        dx, dh, *rest = torch.autograd.grad(found, given, gradients)
+        dx, dh, *rest = torch.autograd.grad(outputs, given, gradients)
         weights = rest[dc is not None :]
         return dx.half(), dh.half(), rest[0].half() if dc is not None else None, [weight.half() for weight in weights]
 
@@ -87,9 +87,9 @@ def test_values_and_gradients_are_those_of_float32_whatever_their_size(
     torch.manual_seed(0)
     layer = Recurrent(kind, inputs, width, bidirectional=bidirectional)
     x_BTi = torch.randn(3, 9, inputs)
-    found, expected = (passed(layer, x_BTi, dtype, share) for dtype in (torch.bfloat16, None))
-    assert [one.shape for one in found] == [one.shape for one in expected]
-    for ours, theirs in zip(found, expected, strict=True):
+    low, expected = (passed(layer, x_BTi, dtype, share) for dtype in (torch.bfloat16, None))
+    assert [one.shape for one in low] == [one.shape for one in expected]
+    for ours, theirs in zip(low, expected, strict=True):
         assert (ours - theirs).norm() <= 0.01 * theirs.norm()
 
 

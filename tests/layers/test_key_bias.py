@@ -38,16 +38,16 @@ def fill(network: nn.Module) -> None:
 
 def with_zeros(weights: dict[str, Tensor], keys: int) -> dict[str, Tensor]:
     """The same weights by the names of a model whose keys have biases."""
-    found = {}
+    full = {}
     for name, tensor in weights.items():
         if name.endswith(".query_value_bias"):
             zeros = tensor.new_zeros(keys)
-            found[name.replace("query_value_bias", "qkv.bias")] = torch.cat((tensor[:-keys], zeros, tensor[-keys:]))
+            full[name.replace("query_value_bias", "qkv.bias")] = torch.cat((tensor[:-keys], zeros, tensor[-keys:]))
         elif name.endswith(".value_bias"):
-            found[name.replace("value_bias", "kv.bias")] = torch.cat((tensor.new_zeros(keys), tensor))
+            full[name.replace("value_bias", "kv.bias")] = torch.cat((tensor.new_zeros(keys), tensor))
         else:
-            found[name] = tensor
-    return found
+            full[name] = tensor
+    return full
 
 
 @pytest.mark.parametrize("bias", [True, "qkv"])

@@ -74,14 +74,14 @@ def test_every_form_equals_the_loops(kind: str, form: Form, monkeypatch: pytest.
 def test_the_forms_agree_in_value_state_and_gradient(kind: str, form: Form, T: int) -> None:
     leaves, settings = given(kind, T)
     past = LinearState(torch.rand_like(run(leaves, settings, "recurrent")[1].S_BHFE), 7)  # type: ignore[arg-type]
-    found = []
+    by_form = []
     for one in (form, "recurrent"):
         o, state = run(leaves, settings, one, past)  # type: ignore[arg-type]
         assert state.S_BHFE is not None
         assert state.length == T + 7
         loss = (o * torch.linspace(0, 1, o.numel(), dtype=o.dtype).view_as(o)).sum() + state.S_BHFE.square().sum()
-        found.append([o, state.S_BHFE, *torch.autograd.grad(loss, leaves)])
-    for one_of, other in zip(*found, strict=True):
+        by_form.append([o, state.S_BHFE, *torch.autograd.grad(loss, leaves)])
+    for one_of, other in zip(*by_form, strict=True):
         assert_equal(one_of, other)
 
 
@@ -120,8 +120,8 @@ def test_selected_rows_of_a_state_continue_their_texts() -> None:
 def test_gates_of_one_forget_nothing() -> None:
     leaves, _ = given("linear", 90)
     open_ = torch.zeros_like(leaves[1])
-    found, _ = linear_attend(*leaves, log_gate_BHTF=open_, features=ELU_PLUS_ONE, form="chunked")
-    assert_equal(found, linear_attend(*leaves, form="chunked")[0])
+    o, _ = linear_attend(*leaves, log_gate_BHTF=open_, features=ELU_PLUS_ONE, form="chunked")
+    assert_equal(o, linear_attend(*leaves, form="chunked")[0])
 
 
 def test_equal_queries_and_keys_average_the_past() -> None:
@@ -139,9 +139,9 @@ def test_taylor_features_multiply_to_the_polynomial_and_approach_the_softmax() -
     assert_equal(TAYLOR.map(q) @ TAYLOR.map(k).mT, 1 + s + s**2 / 2)
     small = 0.05
     exact = attend(small * q, k, v, mask=mask.CAUSAL, kernel="reference")
-    found, _ = linear_attend(small * q, k, v, **settings)
+    o, _ = linear_attend(small * q, k, v, **settings)
     largest = (small * s.abs().max()) ** 3  # the error of the polynomial is of third order
-    assert (found - exact).abs().max() < largest * v.abs().max()
+    assert (o - exact).abs().max() < largest * v.abs().max()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -151,9 +151,9 @@ def test_the_strongest_decay_stays_finite(form: Form) -> None:
     leaves[3] = torch.full_like(leaves[3], -1e6).requires_grad_()
     exact, _ = run([*leaves[:3], torch.full_like(leaves[3], LEAST_LOG_GATE)], settings, "recurrent")
     narrow = [x.detach().float().requires_grad_() for x in leaves]
-    found, _ = run(narrow, settings, form)
-    assert (found.double() - exact).abs().max() < 1e-5 * exact.abs().max()
-    assert all(grad.isfinite().all() for grad in torch.autograd.grad(found.sum(), narrow))
+    o, _ = run(narrow, settings, form)
+    assert (o.double() - exact).abs().max() < 1e-5 * exact.abs().max()
+    assert all(grad.isfinite().all() for grad in torch.autograd.grad(o.sum(), narrow))
 
 
 @pytest.mark.parametrize("kind", ["linear", "taylor"])

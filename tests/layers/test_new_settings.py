@@ -88,8 +88,8 @@ def reasons(config: BlockConfig) -> list[str | None]:
 def test_the_fast_paths_of_a_block_refuse_a_setting_that_they_do_not_know() -> None:
     assert reasons(BlockConfig(width=32, attention=SinkConfig(heads=2))) == [None] * 4
     name = "attention.sinks = 4", "sinks = 4"  # a path of attention alone sees the settings of attention alone
-    found = reasons(BlockConfig(width=32, attention=SinkConfig(heads=2, sinks=4)))
-    assert found == [name[0], name[0], name[1], name[1]]
+    refusals = reasons(BlockConfig(width=32, attention=SinkConfig(heads=2, sinks=4)))
+    assert refusals == [name[0], name[0], name[1], name[1]]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_new_setting_of_attention_is_two_lines(tmp_path: Path) -> None:
     given = [sys.executable, str(script), str(tmp_path), str(tmp_path / "recipe.toml")]
     done = subprocess.run(given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found.pop("refused by") == ["attention.sharpness = 3.0", "attention.sharpness = 3.0", "sharpness = 3.0"]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report.pop("refused by") == ["attention.sharpness = 3.0", "attention.sharpness = 3.0", "sharpness = 3.0"]
     for name in ("hf", "gguf"):
-        assert "model.attention.sharpness = 3.0" in found.pop(name)
-    assert found == {"changes the loss": True, "kept in the run": 3.0, "steps as at once": True, "docs": True}
+        assert "model.attention.sharpness = 3.0" in report.pop(name)
+    assert report == {"changes the loss": True, "kept in the run": 3.0, "steps as at once": True, "docs": True}

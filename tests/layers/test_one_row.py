@@ -45,7 +45,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 @torch.inference_mode()
 @pytest.mark.parametrize("kind", [None, "layer", "rms"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_norm_product_residual(kind: Any, biased: bool) -> None:
+def test_norm_product_and_residual_are_computed_at_once(kind: Any, biased: bool) -> None:
     x, W, b, residual = 3 + drawn(1, 1, 70), drawn(33, 70), drawn(33) if biased else None, drawn(1, 1, 33, seed=1)
     of_x: nn.Module | None = None if kind is None else norm(kind, 70, biased, 1e-5).to(DEVICE)
     if of_x is not None:
@@ -60,7 +60,7 @@ def test_norm_product_residual(kind: Any, biased: bool) -> None:
 @torch.inference_mode()
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("activation", PHI)
-def test_activations(activation: Any, biased: bool) -> None:
+def test_a_product_applies_its_activation(activation: Any, biased: bool) -> None:
     x, W, b = drawn(1, 1, 40), drawn(26, 40, seed=1) / 4, drawn(26) if biased else None
     got = product(x, W, b, activation=activation, tile=(4, 64, 4))
     expected = PHI[activation](F.linear(x.double(), W.double(), None if b is None else b.double()))
@@ -69,7 +69,7 @@ def test_activations(activation: Any, biased: bool) -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("turned", [False, True])
-def test_place(turned: bool) -> None:
+def test_place_turns_queries_and_keys_and_stores_keys_and_values(turned: bool) -> None:
     B, T, H, G, D, C = 2, 3, 4, 2, 12, 9
     qkv, memory = drawn(B, T, (H + 2 * G) * D), drawn(2, B, G, C, D, seed=1)
     length_B = torch.tensor([5, 0], device=DEVICE)

@@ -85,9 +85,9 @@ def test_angles_are_accurate_at_position_100_000() -> None:
     t, width = 10**5 - 1, 8
     truth = [t * oracle.frequency(i, width) for i in range(4)]
     assert_equal(angles(at(t), width, 10_000.0)[0], torch.tensor(truth, dtype=torch.float64))
-    found = Rotary(4, width, 10_000.0).turn(t, 1).cos_TD[0, :4]
-    off = (found.double() - torch.tensor(np.cos(truth))).abs().max()
-    assert found.dtype == torch.float32
+    cosines = Rotary(4, width, 10_000.0).turn(t, 1).cos_TD[0, :4]
+    off = (cosines.double() - torch.tensor(np.cos(truth))).abs().max()
+    assert cosines.dtype == torch.float32
     assert off <= torch.finfo(torch.float32).eps / 2  # rounded once
 
 
@@ -146,8 +146,8 @@ def test_odd_widths_are_refused() -> None:
 def test_with_endpoint_and_first_the_sinusoid_is_that_of_fairseq() -> None:
     """sin and cos of (t + first)·10000^(−i/(half − 1)), computed in plain Python."""
     config = SinusoidalConfig(order="halves", endpoint=True, first=2)
-    found = Sinusoidal(3, 8, config)(0, 9)  # it grows
-    for t, row in enumerate(found.tolist()):
+    sinusoid_TD = Sinusoidal(3, 8, config)(0, 9)  # it grows
+    for t, row in enumerate(sinusoid_TD.tolist()):
         angle = [(t + 2) * 10_000 ** (-i / 3) for i in range(4)]
         assert row == pytest.approx([*map(math.sin, angle), *map(math.cos, angle)], abs=1e-6)
     with pytest.raises(ConfigError, match=r"model\.position\.first is -1"):

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -32,11 +33,7 @@ def seeded(seed: int) -> torch.Generator:
 
 def made(kind: Any, depth: int = 1, dtype: torch.dtype = torch.float64, **options: Any) -> Recurrent:
     layer = Recurrent(kind, INPUTS, WIDTH, depth, **options)
-    generator = seeded(1)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.6, generator=generator)
-    return layer.to(dtype)
+    return randomise(layer, std=0.6, seed=1).to(dtype)
 
 
 def cell_of(layer: Recurrent) -> Cell:
@@ -110,11 +107,11 @@ def ours(layer: Recurrent, kernel: Any, length_B: Tensor | None = None) -> Run:
     x, state = inputs(dtype).requires_grad_(), state_for(layer, dtype)
     start = [s.requires_grad_() for s in (state.h_LBd, state.c_LBd) if s is not None]
     y, last = layer(x, state, length_B=length_B, kernel=kernel)
-    found = {"y": y, "h": last.h_LBd} | ({"c": last.c_LBd} if last.c_LBd is not None else {})
+    computed = {"y": y, "h": last.h_LBd} | ({"c": last.c_LBd} if last.c_LBd is not None else {})
     named = renamed(layer)
     grads = torch.autograd.grad(loss(y, last.h_LBd, last.c_LBd), [x, *start, *(p for _, p in named)])
     names = ["x", *("h0", "c0")[: len(start)], *(name for name, _ in named)]
-    return found | {f"d{name}": grad for name, grad in zip(names, grads, strict=True)}
+    return computed | {f"d{name}": grad for name, grad in zip(names, grads, strict=True)}
 
 
 def torchs(layer: Recurrent, length_B: Tensor | None = None) -> Run:
@@ -180,10 +177,10 @@ def test_value_and_every_gradient_equal_torchs_module(
 ) -> None:
     layer = made(kind, depth, bidirectional=bidirectional)
     length_B = None if lengths is None else torch.tensor(lengths)
-    found, truth = ours(layer, kernel, length_B), torchs(layer, length_B)
-    assert found.keys() == truth.keys()
+    mine, truth = ours(layer, kernel, length_B), torchs(layer, length_B)
+    assert mine.keys() == truth.keys()
     for name in truth:
-        assert_equal(found[name].detach(), truth[name].detach())
+        assert_equal(mine[name].detach(), truth[name].detach())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -323,11 +320,11 @@ def kept(*shape: int, rate: float) -> Tensor:
 
 def test_locked_dropout_has_one_mask_per_row_and_feature_for_all_positions() -> None:
     x_BTd = torch.randn(4, 6, 20, generator=seeded(2), dtype=torch.float64)
-    found = drawing(lambda: dropout(x_BTd, 0.4, locked=True))
+    dropped = drawing(lambda: dropout(x_BTd, 0.4, locked=True))
     mask_B1d = drawing(lambda: kept(4, 1, 20, rate=0.4))
-    assert_equal(found, x_BTd * mask_B1d)
-    zero_BTd = found == 0
-    assert torch.equal(zero_BTd, zero_BTd[:, :1].expand_as(found))
+    assert_equal(dropped, x_BTd * mask_B1d)
+    zero_BTd = dropped == 0
+    assert torch.equal(zero_BTd, zero_BTd[:, :1].expand_as(dropped))
     assert len({tuple(row) for row in zero_BTd[:, 0].tolist()}) == 4, "each row has its own"
 
 
@@ -346,8 +343,8 @@ def test_dropout_that_is_not_locked_is_torchs_from_the_same_draws() -> None:
 def test_a_rate_of_zero_changes_nothing_and_draws_nothing(locked: bool) -> None:
     token_BT = torch.zeros(B, T, dtype=torch.long)
     for run in (lambda x: dropout(x, 0.0, locked), lambda x: dropout_words(x, token_BT, 3, 0.0)):
-        found, after = drawing(lambda run=run: (run(inputs()), torch.rand(3)))  # type: ignore[misc]
-        assert torch.equal(found, inputs())
+        y, after = drawing(lambda run=run: (run(inputs()), torch.rand(3)))  # type: ignore[misc]
+        assert torch.equal(y, inputs())
         assert torch.equal(after, drawing(lambda: torch.rand(3)))
 
 
@@ -355,10 +352,10 @@ def test_a_dropped_word_is_dropped_wherever_it_stands() -> None:
     vocab = 30
     token_BT = torch.randint(vocab, (7, 40), generator=seeded(1))
     E_Ve = torch.randn(vocab, 5, generator=seeded(2), dtype=torch.float64).requires_grad_()
-    found = drawing(lambda: dropout_words(E_Ve[token_BT], token_BT, vocab, 0.3))
+    dropped = drawing(lambda: dropout_words(E_Ve[token_BT], token_BT, vocab, 0.3))
     mask_V1 = drawing(lambda: kept(vocab, 1, rate=0.3))
-    assert_equal(found.detach(), (E_Ve * mask_V1)[token_BT].detach())  # the embedding of the papers, with rows dropped
-    (gradient,) = torch.autograd.grad(found.sum(), E_Ve)
+    assert_equal(dropped.detach(), (E_Ve * mask_V1)[token_BT].detach())  # the embedding of the papers, with rows dropped
+    (gradient,) = torch.autograd.grad(dropped.sum(), E_Ve)
     (truth,) = torch.autograd.grad((E_Ve * mask_V1)[token_BT].sum(), E_Ve)
     assert_equal(gradient, truth)
     assert 0 < (mask_V1 == 0).sum() < vocab
@@ -387,30 +384,30 @@ def test_a_layer_with_dropped_weights_is_torchs_module_with_those_weights(
     """In value and in every gradient; that of U passes where U passed."""
     layer = made(kind, depth, bidirectional=bidirectional, dropout_weight=0.5)
     length_B = None if lengths is None else torch.tensor(lengths)
-    found = drawing(lambda: ours(layer, kernel, length_B))
+    mine = drawing(lambda: ours(layer, kernel, length_B))
     other, masks = drawing(lambda: with_dropped_weights(layer, 0.5))
     truth = torchs(other, length_B)
     for name, mask_gd in masks.items():
         assert 0 < (mask_gd == 0).sum() < mask_gd.numel()
         truth[f"d{name}"] = truth[f"d{name}"] * mask_gd
-        assert not found[f"d{name}"][mask_gd == 0].any()
-    assert found.keys() == truth.keys()
+        assert not mine[f"d{name}"][mask_gd == 0].any()
+    assert mine.keys() == truth.keys()
     for name in truth:
-        assert_equal(found[name].detach(), truth[name].detach())
+        assert_equal(mine[name].detach(), truth[name].detach())
 
 
 def test_the_gru_that_resets_before_drops_weights_too() -> None:
     layer = made("gru", 2, reset="before", dropout_weight=0.5)
-    found = drawing(lambda: ours(layer, "auto"))
+    mine = drawing(lambda: ours(layer, "auto"))
     truth = ours(drawing(lambda: with_dropped_weights(layer, 0.5))[0], "auto")
-    assert_equal(found["y"].detach(), truth["y"].detach())
+    assert_equal(mine["y"].detach(), truth["y"].detach())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_locked_dropout_between_levels_is_that_of_two_layers_with_a_mask_between_them(kind: str, kernel: Any) -> None:
     layer = made(kind, 2, dropout=0.4, dropout_weight=0.3, dropout_locked=True)
-    found = drawing(lambda: layer(inputs(), kernel=kernel)[0])
+    y = drawing(lambda: layer(inputs(), kernel=kernel)[0])
 
     def by_hand() -> Tensor:
         """Draws in the order in which data flows: the U below, the mask between, the U above."""
@@ -425,15 +422,15 @@ def test_locked_dropout_between_levels_is_that_of_two_layers_with_a_mask_between
             x_BTd = module(x_BTd)[0]
         return x_BTd
 
-    assert_equal(found.detach(), drawing(by_hand).detach())
+    assert_equal(y.detach(), drawing(by_hand).detach())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_outside_training_nothing_is_dropped_and_nothing_drawn(kind: str, kernel: Any) -> None:
     layer, plain = made(kind, 2, dropout=0.5, dropout_weight=0.5, dropout_locked=True).eval(), made(kind, 2).eval()
-    found, after = drawing(lambda: (layer(inputs(), kernel=kernel)[0], torch.rand(3)))
-    assert torch.equal(found, plain(inputs(), kernel=kernel)[0])
+    y, after = drawing(lambda: (layer(inputs(), kernel=kernel)[0], torch.rand(3)))
+    assert torch.equal(y, plain(inputs(), kernel=kernel)[0])
     assert torch.equal(after, drawing(lambda: torch.rand(3)))
 
 
@@ -479,8 +476,8 @@ def test_a_processor_without_bfloat16_computes_in_float32(kind: str, autocast: b
     if not autocast:
         layer, x_BTi = layer.bfloat16(), x_BTi.bfloat16()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        found_BTd, state = layer(x_BTi, length_B=length_B)
-    assert found_BTd.dtype == state.h_LBd.dtype == torch.bfloat16
-    torch.testing.assert_close(found_BTd.float(), exact_BTd, atol=0.03, rtol=0.03)
-    found_BTd.sum().backward()  # it can be trained, too
+        y_BTd, state = layer(x_BTi, length_B=length_B)
+    assert y_BTd.dtype == state.h_LBd.dtype == torch.bfloat16
+    torch.testing.assert_close(y_BTd.float(), exact_BTd, atol=0.03, rtol=0.03)
+    y_BTd.sum().backward()  # it can be trained, too
     assert all(one.grad is not None for one in layer.parameters())

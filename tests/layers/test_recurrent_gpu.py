@@ -77,16 +77,16 @@ def test_in_bfloat16_it_is_the_layer_of_float64_to_rounding(kind: Any, inputs: i
     for parameter in layer.parameters():
         parameter.data = parameter.data.bfloat16().float()
     x_BTi = torch.randn(3, 9, inputs, device="cuda").bfloat16().float()
-    found = trained(layer, x_BTi)
+    low = trained(layer, x_BTi)
     exact = copy.deepcopy(layer).double()
     x = x_BTi.double().requires_grad_()
     parts = [part.requires_grad_() for part in exact.initial_state(3).parts]
     y, last = exact(x, RecurrentState(*parts))
     loss = y.square().sum() + sum(part.sum() for part in last.parts)
     expected = [y, *last.parts, *torch.autograd.grad(loss, [x, *parts, *exact.parameters()])]
-    assert found[0].dtype == torch.bfloat16
-    assert [one.shape for one in found] == [one.shape for one in expected]
-    for ours, theirs in zip(found, expected, strict=True):
+    assert low[0].dtype == torch.bfloat16
+    assert [one.shape for one in low] == [one.shape for one in expected]
+    for ours, theirs in zip(low, expected, strict=True):
         assert (ours.double() - theirs).norm() <= 0.02 * theirs.norm()
 
 

@@ -85,12 +85,12 @@ def test_packed_documents_equal_documents_read_alone(score: str, where: str) -> 
         alone = torch.cat([case.attend(cut(leaves, a, b), rule, "auto") for a, b in ends], dim=2)
         assert_equal(together.detach(), alone.detach())
         weight = pull(together)
-        for found, truth in zip(
+        for grad, truth in zip(
             torch.autograd.grad((together * weight).sum(), list(leaves.values())),
             torch.autograd.grad((alone * weight).sum(), list(leaves.values())),
             strict=True,
         ):
-            assert_equal(found, truth)
+            assert_equal(grad, truth)
 
 
 def cut(leaves: dict[str, Any], a: int, b: int) -> dict[str, Any]:
@@ -106,8 +106,8 @@ DISTANCES = torch.arange(-600, 601)
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize(("count", "reach"), COUNTS)
 def test_buckets_equal_the_oracles(count: int, reach: int, both: bool) -> None:
-    found = bucket(DISTANCES, count, both, reach)
-    assert found.tolist() == [oracle.bucket(distance, count, both, reach) for distance in DISTANCES.tolist()]
+    bucket_N = bucket(DISTANCES, count, both, reach)
+    assert bucket_N.tolist() == [oracle.bucket(distance, count, both, reach) for distance in DISTANCES.tolist()]
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -201,8 +201,8 @@ def test_the_rotation_in_attend_is_the_one_of_the_models() -> None:
     """A model turns q and k before it stores them, attend() turns them itself: the same."""
     q, k, v = (some(2, 2, 6, 4, seed=n) for n in range(3))
     turn = Rotary(8, 4, 10_000.0).turn(0, 6)  # in float32
-    found = attend(q, k, v, position=rotary())
-    assert_equal(found, attend(rotate(q, turn), rotate(k, turn), v), share=1e-6)  # the table's rounding, some 6e-8, in a few sums
+    o = attend(q, k, v, position=rotary())
+    assert_equal(o, attend(rotate(q, turn), rotate(k, turn), v), share=1e-6)  # the table's rounding, some 6e-8, in a few sums
 
 
 # Refusals: what was given, what was expected.

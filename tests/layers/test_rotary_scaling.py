@@ -47,8 +47,8 @@ def test_frequencies_equal_the_oracle(width: int, base: float, trained: int, fac
     assert_equal(Scaling("linear", trained, factor).frequencies(width, base), torch.tensor(truth, dtype=torch.float64))
     for tokens in (trained - 1, trained, trained + 1, 3 * trained):
         truth = [oracle.dynamic(i, width, base, factor, trained, tokens) for i in pairs]
-        found = Scaling("dynamic", trained, factor).of_text(tokens).frequencies(width, base)
-        assert_equal(found, torch.tensor(truth, dtype=torch.float64))
+        frequencies = Scaling("dynamic", trained, factor).of_text(tokens).frequencies(width, base)
+        assert_equal(frequencies, torch.tensor(truth, dtype=torch.float64))
     assert yarn.magnitude == oracle.magnitude(factor)
     assert ntk.magnitude == 1
 
@@ -98,8 +98,8 @@ def test_attend_and_a_models_table_turn_alike_and_the_magnitude_is_on_q_and_k(ki
     scaling = Scaling(kind, 16, 4.0)
     q, k, v = (torch.randn(1, 2, 20, 8, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in range(3))
     turn = Rotary(64, 8, 10_000.0, scaling).turn(0, 20)
-    found = attend(q, k, v, mask=mask.CAUSAL, position=rotary(scaling=scaling))
-    assert_equal(attend(rotate(q, turn), rotate(k, turn), v, mask=mask.CAUSAL), found, share=1e-6)  # the table is float32
+    o = attend(q, k, v, mask=mask.CAUSAL, position=rotary(scaling=scaling))
+    assert_equal(attend(rotate(q, turn), rotate(k, turn), v, mask=mask.CAUSAL), o, share=1e-6)  # the table is float32
     formula = oracle.ntk if kind == "ntk" else lambda i, D, N, s: oracle.yarn(i, D, N, s, 16)
     omega = np.array([formula(i, 8, 10_000.0, 4.0) for i in range(4)])
     angle = torch.from_numpy(7 * omega)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -27,11 +28,7 @@ def seeded(seed: int) -> torch.Generator:
 
 def made(kind: str, depth: int = 1, dtype: torch.dtype = torch.float64, **options: Any) -> Recurrent:
     layer = Recurrent(kind, INPUTS, WIDTH, depth, **options)
-    generator = seeded(1)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.normal_(0.0, 0.9, generator=generator)
-    return layer.to(dtype)
+    return randomise(layer, std=0.9, seed=1).to(dtype)
 
 
 def run(layer: Recurrent, kernel: Any, T: int, lengths: tuple[int, ...] | None) -> dict[str, Tensor]:
@@ -45,8 +42,8 @@ def run(layer: Recurrent, kernel: Any, T: int, lengths: tuple[int, ...] | None) 
     loss = (y_BTd * weights[0]).sum() + (last.h_LBd * weights[1]).sum()
     named = dict(layer.named_parameters()) | {"x": x_BTi, "h0": h_LBd}
     gradients = torch.autograd.grad(loss, list(named.values()))
-    found = {"y": y_BTd.detach(), "h": last.h_LBd.detach()}
-    return found | {f"d{name}": gradient for name, gradient in zip(named, gradients, strict=True)}
+    computed = {"y": y_BTd.detach(), "h": last.h_LBd.detach()}
+    return computed | {f"d{name}": gradient for name, gradient in zip(named, gradients, strict=True)}
 
 
 def cell_of(layer: Recurrent) -> Cell:
@@ -107,10 +104,10 @@ def test_a_scan_of_any_length_is_the_loop(T: int, seed: int) -> None:
     a_BTd = torch.rand(2, T, 3, generator=generator, dtype=torch.float64)
     b_BTd = torch.randn(2, T, 3, generator=generator, dtype=torch.float64)
     h_Bd = torch.randn(2, 3, generator=generator, dtype=torch.float64)
-    found_BTd = linear_scan(a_BTd, b_BTd, h_Bd)
+    scanned_BTd = linear_scan(a_BTd, b_BTd, h_Bd)
     for t in range(T):
         h_Bd = a_BTd[:, t] * h_Bd + b_BTd[:, t]
-        assert_equal(found_BTd[:, t], h_Bd)
+        assert_equal(scanned_BTd[:, t], h_Bd)
 
 
 def test_the_scan_has_first_and_second_derivatives() -> None:

@@ -96,8 +96,8 @@ def test_the_gaussian_score_is_the_whole_of_it() -> None:
 
 def test_a_bilinear_score_with_the_unit_matrix_is_the_dot_product() -> None:
     q, k, v = some(2, 4, 3, 6), some(2, 2, 5, 6, seed=1), some(2, 2, 5, 3, seed=2)
-    found = attend(q, k, v, score=score.bilinear(torch.eye(6, dtype=torch.float64)))
-    assert_equal(found, attend(q, k, v, score=score.DOT))
+    o = attend(q, k, v, score=score.bilinear(torch.eye(6, dtype=torch.float64)))
+    assert_equal(o, attend(q, k, v, score=score.DOT))
 
 
 def test_default_scales() -> None:
@@ -114,9 +114,9 @@ def test_parameters_are_brought_to_the_precision_of_the_queries() -> None:
         low = {name: tensor.bfloat16() if name in "qkv" else tensor for name, tensor in given.items()}
         rounded = {name: tensor.bfloat16() for name, tensor in given.items()}
         for kernel in ("reference", "auto"):
-            found = case.attend(low, mask.CAUSAL, kernel)
-            assert found.dtype == torch.bfloat16
-            assert torch.equal(found, case.attend(rounded, mask.CAUSAL, kernel))
+            o = case.attend(low, mask.CAUSAL, kernel)
+            assert o.dtype == torch.bfloat16
+            assert torch.equal(o, case.attend(rounded, mask.CAUSAL, kernel))
 
 
 # Refusals: what was given, what was expected.

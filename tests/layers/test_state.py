@@ -29,8 +29,8 @@ def held(state: KeyValue) -> tuple[Tensor, Tensor]:
     return k, v
 
 
-def same(found: tuple[Tensor, Tensor], truth: tuple[Tensor, Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(found, truth, strict=True))
+def same(kv: tuple[Tensor, Tensor], truth: tuple[Tensor, Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(kv, truth, strict=True))
 
 
 def test_keys_and_values_come_back_in_the_order_they_were_given() -> None:
@@ -130,8 +130,8 @@ def test_an_attention_state_selects_in_every_layer() -> None:
     chosen = state.select(rows)
     assert chosen.length == state.length == 3
     for layer, (k, v) in zip(chosen.layers, pieces, strict=True):
-        found = layer.extend(torch.empty(4, G, 0, D), torch.empty(4, G, 0, E))[:2]
-        assert same(found, (k[rows], v[rows]))
+        kv = layer.extend(torch.empty(4, G, 0, D), torch.empty(4, G, 0, E))[:2]
+        assert same(kv, (k[rows], v[rows]))
 
 
 def test_an_empty_state_can_be_selected_from() -> None:

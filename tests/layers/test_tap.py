@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import randomise
 from tolerance import assert_equal
 from torch import Tensor
 
@@ -31,11 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def model_of(name: str, dtype: torch.dtype = torch.float64) -> LanguageModel:
     config = TransformerConfig(kind="transformer", width=16, depth=DEPTH, heads=HEADS, context=12, **SETTINGS[name])
-    model, generator = language_model(config, VOCAB), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(language_model(config, VOCAB)).to(dtype).eval()
 
 
 def tokens(seed: int = 0) -> Tensor:

@@ -21,25 +21,25 @@ def test_the_product_is_that_of_linear(shape: tuple[int, ...], bias: bool) -> No
     x, w, b = torch.randn(*shape, WIDE[1], generator=g), torch.randn(WIDE, generator=g), torch.randn(WIDE[0], generator=g)
     exact = F.linear(x.double(), w.double(), b.double() if bias else None)
     with torch.inference_mode():
-        found = transposed_product.linear(x, w, b if bias else None)
+        y = transposed_product.linear(x, w, b if bias else None)
     bound = EPS * WIDE[1] * F.linear(x.abs(), w.abs(), b.abs())  # of any order of summation
-    assert found.is_contiguous()
-    assert found.shape == exact.shape
-    assert bool(((found - exact).abs() <= bound).all())
+    assert y.is_contiguous()
+    assert y.shape == exact.shape
+    assert bool(((y - exact).abs() <= bound).all())
 
 
 @pytest.mark.skipif(team.why_not() is not None, reason=str(team.why_not()))
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("outputs", [8192, 8195])  # not a multiple of the rows that are read side by side
-def test_one_row_times_a_large_matrix(outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_row_times_a_large_matrix_is_that_of_linear(outputs: int, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     g = torch.Generator().manual_seed(0)
     x, w, b = torch.randn(1, 1, 512, generator=g), torch.randn(outputs, 512, generator=g), torch.randn(outputs, generator=g)
     exact = F.linear(x.double(), w.double(), b.double() if bias else None)
     monkeypatch.setattr(F, "linear", None)  # MKL's product, not to be called
     with torch.inference_mode():
-        found = transposed_product.linear(x, w, b if bias else None)
-    assert found.shape == exact.shape
-    torch.testing.assert_close(found.double(), exact, atol=1e-4, rtol=1e-5)
+        y = transposed_product.linear(x, w, b if bias else None)
+    assert y.shape == exact.shape
+    torch.testing.assert_close(y.double(), exact, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("width", "step"), [(520, 1), (512, 2)])

@@ -76,8 +76,8 @@ def test_a_kernel_is_right_about_what_it_does_not_know_or_refuses_it(how: str, w
     truth = oracle.attend(q.numpy(), k.numpy(), v.numpy(), lambda b, h, i, j: j <= i, score=theirs, position=truly_placed)
     can = {"sdpa": how == "dot", "triton": False, "few_queries": False, "flex": False}.get(kernel, True)
     with nullcontext() if can else pytest.raises(ConfigError, match=rf'kernel "{kernel}" cannot run this call: '):
-        found = attend(q, k, v, score=mine, mask=mask.CAUSAL, position=placed, kernel=kernel)
-        assert_equal(found, torch.from_numpy(truth))
+        o = attend(q, k, v, score=mine, mask=mask.CAUSAL, position=placed, kernel=kernel)
+        assert_equal(o, torch.from_numpy(truth))
 
 
 def on_a_gpu(how: str, where: str) -> Call:

@@ -3,7 +3,6 @@ the file of AttentionConfig and computed in Attend, and nowhere else. Prints wha
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests"))
 FIELD = "    sharpness: float = dataclasses.field(default=1.0, metadata={'meaning': 'factor of the scale'})\n"
 CHANGES = {
     "firth.layers.attention.config": (
@@ -44,6 +44,7 @@ def add_sharpness() -> None:
 def main() -> None:
     add_sharpness()
     import torch
+    from docs_scripts import docs_script
     from typer.testing import CliRunner
 
     import firth
@@ -68,12 +69,8 @@ def main() -> None:
             logits_B1V, state = run.network.step(token_BT[:, t : t + 1], state)
             steps.append(logits_B1V)
     block = run.network.blocks[0]
-    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs" / "make_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    found = {
+    maker = docs_script("make_settings")
+    report = {
         "changes the loss": losses[0] != losses[1],
         "kept in the run": run.recipe.model.attention.sharpness,
         "steps as at once": (torch.cat(steps, 1) - whole).abs().max().item() < 1e-5,
@@ -81,7 +78,7 @@ def main() -> None:
         "docs": "| `sharpness` | number | `1.0` | factor of the scale |" in maker.settings_page(),
         **{name: command("export", str(folder / "3.0"), str(folder / name), "--format", name) for name in ("hf", "gguf")},
     }
-    print(json.dumps(found))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

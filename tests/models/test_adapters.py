@@ -118,8 +118,8 @@ def test_merged_weights_give_the_same_logits(name: str) -> None:
 
 
 def logits(network: Network, token_BT: Tensor) -> Tensor:
-    found = network.eval()(token_BT)
-    return found[0] if isinstance(found, tuple) else found
+    output = network.eval()(token_BT)
+    return output[0] if isinstance(output, tuple) else output
 
 
 def test_an_encoder_decoder_has_adapters_in_attention_to_the_source() -> None:

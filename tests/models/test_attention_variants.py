@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from shares import half, some, third
 from shell import Firth
+from small_models import randomise
 from tiny_runs import (
     TEXT,
     assert_stopping_changes_nothing,
@@ -105,11 +106,7 @@ def variants(score: str, position: str, square: int) -> Iterator[TransformerConf
 def made(config: TransformerConfig, dtype: torch.dtype = torch.float64) -> TransformerLM:
     """With random weights, none of them special."""
     model = TransformerLM(config, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model).to(dtype).eval()
 
 
 def first(config: TransformerConfig, seed: int = 0, vocab: int = VOCAB) -> TransformerLM:
@@ -159,14 +156,14 @@ def test_selected_rows_and_branches_go_on_as_what_they_have_read(score: str, pos
         with torch.inference_mode():
             _, state = stepped(model, tokens()[:, :5], [4, 1])
             chosen = state.select(rows)
-            found, after = model.step(more, chosen)
+            logits, after = model.step(more, chosen)
             branch, _ = model.step(other, chosen)
             last, _ = model.step(other[:3, :1], after.select(torch.tensor([3, 1, 1])))
             _, old = model.step(tokens()[:, 5:6], state)
             model.step(more[:3], state)  # of the same state, and must not disturb it
             unharmed, _ = model.step(tokens()[:, 6:], old)
         read = tokens()[rows, :5]
-        assert_equal(found, at_once(model, torch.cat((read, more), 1))[:, 5:])
+        assert_equal(logits, at_once(model, torch.cat((read, more), 1))[:, 5:])
         assert_equal(branch, at_once(model, torch.cat((read, other), 1))[:, 5:])
         assert_equal(last, at_once(model, torch.cat((torch.cat((read, more), 1)[[3, 1, 1]], other[:3, :1]), 1))[:, 8:])
         assert_equal(unharmed, at_once(model, tokens())[:, 6:])
@@ -197,8 +194,8 @@ def test_one_query_among_more_keys_sees_those_that_its_mask_allows(seen: mask.Ma
     """The step of a decoder without a mask of its own; here later keys are there already."""
     generator = torch.Generator().manual_seed(start)
     q, k, v = (torch.randn(B, h, t, 4, dtype=torch.float64, generator=generator) for h, t in ((4, 1), (2, 6), (2, 6)))
-    found = attend(q, k, v, mask=seen, position=where, q_start=start, kernel="sdpa")
-    assert_equal(found, attend(q, k, v, mask=seen, position=where, q_start=start, kernel="reference"))
+    o = attend(q, k, v, mask=seen, position=where, q_start=start, kernel="sdpa")
+    assert_equal(o, attend(q, k, v, mask=seen, position=where, q_start=start, kernel="reference"))
 
 
 # Looking back only
@@ -312,7 +309,7 @@ def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
         for parameter in layer.parameters():
             parameter.normal_(generator=generator)
     x_BTd = torch.randn(B, T, 16, dtype=torch.float64, generator=generator)
-    found, _ = layer(x_BTd, mask.CAUSAL, RotaryTurn(*turns(angles(torch.arange(T), 4, 100.0))), None)
+    y_BTd, _ = layer(x_BTd, mask.CAUSAL, RotaryTurn(*turns(angles(torch.arange(T), 4, 100.0))), None)
     q, k, v = (part.view(B, T, -1, 4).transpose(1, 2) for part in layer.qkv(x_BTd).split((16, 8, 8), -1))
     chosen = {
         "dot": score.DOT,
@@ -323,7 +320,7 @@ def test_a_layer_turns_q_and_k_as_attend_does(kind: Any) -> None:
     }[kind]
     assert chosen is not None
     o = attend(q, k, v, score=chosen, mask=mask.CAUSAL, position=position.rotary(100.0), kernel="reference")
-    assert_equal(found.detach(), layer.out(o.transpose(1, 2).flatten(2)).detach())
+    assert_equal(y_BTd.detach(), layer.out(o.transpose(1, 2).flatten(2)).detach())
 
 
 # Learning

@@ -9,6 +9,7 @@ import pytest
 import torch
 from searches import beam
 from shares import half
+from small_models import randomise
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -47,11 +48,7 @@ RECURRENT = [name for name, config in CONFIGS.items() if isinstance(config, Recu
 
 def model_of(name: str) -> ConditionalDecoder:
     model = captioner(CONFIGS[name], SIZE, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 def inputs(rows: int = 3, tokens: int = 5) -> tuple[Tensor, Tensor]:
@@ -149,10 +146,10 @@ def test_a_wide_beam_finds_the_most_probable_caption(name: str) -> None:
             log_p = model(image_BHWC, torch.tensor([[end, *words]])).log_softmax(-1)
             scored[*words, end] = float(log_p.gather(2, target[..., None]).sum())
         memory = model.encode(image_BHWC)
-        found = beam(model, model.start(memory), torch.tensor([[end]]), size=50, limits=[longest], end=end)[0][0]
+        caption = beam(model, model.start(memory), torch.tensor([[end]]), size=50, limits=[longest], end=end)[0][0]
     best = max(scored, key=lambda words: scored[words])
-    assert found.tokens == best
-    assert found.log_probability == pytest.approx(scored[best])
+    assert caption.tokens == best
+    assert caption.log_probability == pytest.approx(scored[best])
 
 
 @pytest.mark.parametrize("name", RECURRENT)

@@ -44,9 +44,9 @@ def transformer(**more: Any) -> TransformerConfig:
 
 
 def test_gpt3_as_the_lecture_counts_it() -> None:
-    found = counted("gpt3")
-    assert (found.weights, found.matrices) == (175_181_291_520, 27_938)
-    shapes = {part.name: (part.shape, part.count) for part in found.parts}
+    gpt3 = counted("gpt3")
+    assert (gpt3.weights, gpt3.matrices) == (175_181_291_520, 27_938)
+    shapes = {part.name: (part.shape, part.count) for part in gpt3.parts}
     assert shapes["embedding"] == ((50_257, 12_288), 1)
     assert shapes["query"] == shapes["key"] == shapes["value"] == ((128, 12_288), 96 * 96)
     assert shapes["output of attention"] == ((12_288, 12_288), 96)
@@ -119,10 +119,10 @@ def test_what_a_preset_says_it_lacks_is_what_it_lacks() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_can_be_counted(name: str) -> None:
-    found = counted(name)
-    assert found.parameters >= found.weights > 1_000_000
-    assert found.matrices == sum(part.count for part in found.parts if part.is_matrix)
-    assert "other" not in {part.name for part in found.parts} or preset(name).objective in (
+    counts = counted(name)
+    assert counts.parameters >= counts.weights > 1_000_000
+    assert counts.matrices == sum(part.count for part in counts.parts if part.is_matrix)
+    assert "other" not in {part.name for part in counts.parts} or preset(name).objective in (
         "masked",
         "electra",
     )  # BERT's W before E
@@ -130,16 +130,16 @@ def test_every_preset_can_be_counted(name: str) -> None:
 
 @pytest.mark.parametrize(("L", "d", "H", "V"), [(2, 12_288, 96, 50_257), (3, 64, 4, 100), (1, 48, 3, 50_257)])
 def test_a_varied_gpt3_has_12_L_d_squared_and_2_V_d_weights(L: int, d: int, H: int, V: int) -> None:
-    found = counted("gpt3", f"model.depth={L}", f"model.width={d}", f"model.attention.heads={H}", f"tokenizer.vocab={V}")
-    assert found.weights == 12 * L * d * d + 2 * V * d
-    assert found.matrices == 1 + L * (3 * H + 1 + 2) + 1
-    assert found.parameters - found.weights == (2 * L + 1) * d  # norms
+    counts = counted("gpt3", f"model.depth={L}", f"model.width={d}", f"model.attention.heads={H}", f"tokenizer.vocab={V}")
+    assert counts.weights == 12 * L * d * d + 2 * V * d
+    assert counts.matrices == 1 + L * (3 * H + 1 + 2) + 1
+    assert counts.parameters - counts.weights == (2 * L + 1) * d  # norms
 
 
 @pytest.mark.parametrize(("L", "d", "n"), [(5, 768, 1024), (2, 96, 64)])
 def test_a_varied_gpt2_has_its_positions_biases_and_norms(L: int, d: int, n: int) -> None:
-    found = counted("gpt2", f"model.depth={L}", f"model.width={d}", f"--model.context={n}")
-    assert found.parameters == 50_257 * d + n * d + L * (12 * d * d + 13 * d) + 2 * d
+    counts = counted("gpt2", f"model.depth={L}", f"model.width={d}", f"--model.context={n}")
+    assert counts.parameters == 50_257 * d + n * d + L * (12 * d * d + 13 * d) + 2 * d
 
 
 def test_a_varied_llama_shares_its_keys_and_values() -> None:
@@ -164,10 +164,10 @@ def test_a_varied_preset_says_what_was_changed_and_notes_a_hidden_width_left_beh
 def test_palm_has_as_many_parameters_as_its_paper_says() -> None:
     """Chowdhery et al. 2022, table 1: 8.63 B. One norm per layer, and one at the end."""
     d, L, h = 4096, 32, 16_384
-    found = counted("palm-8b")
+    palm = counted("palm-8b")
     assert not preset("palm-8b").differs
-    assert round(found.parameters / 1e9, 2) == 8.63
-    assert found.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
+    assert round(palm.parameters / 1e9, 2) == 8.63
+    assert palm.parameters == 256_000 * d + L * (2 * d * d + 2 * d * (d // 16) + 3 * d * h + d) + d
 
 
 PARALLEL = [cell.kind for cell in CELLS if cell.scans]
@@ -208,9 +208,9 @@ def test_deberta_has_as_many_parameters_as_hugging_faces_but_for_what_it_says() 
     with torch.device("meta"):
         theirs = transformers.DebertaV2ForMaskedLM(config).num_parameters()
     mask_row = 768
-    found = counted("deberta-v3-base")
-    assert found.parameters == theirs + mask_row
-    assert [part.weights for part in found.parts if part.name == "positions"] == [512 * 768, 2 * 768]  # the table and its norm
+    ours = counted("deberta-v3-base")
+    assert ours.parameters == theirs + mask_row
+    assert [part.weights for part in ours.parts if part.name == "positions"] == [512 * 768, 2 * 768]  # the table and its norm
 
 
 def test_matrices_for_distances_are_not_multiplied_with_tokens() -> None:
@@ -296,9 +296,9 @@ def test_the_state_of_linear_attention_is_what_a_step_hands_on(name: str) -> Non
     model = language_model(MODELS[name], VOCAB)
     _, state = model(torch.zeros(1, 5, dtype=torch.long), model.start(1))
     tensors = [x for layer in state.layers for x in vars(layer).values() if isinstance(x, torch.Tensor)]
-    found = count(model)
-    assert found.state == 4 * sum(x.numel() for x in tensors)
-    assert found.state_per_token == found.flops_per_key == 0
+    counts = count(model)
+    assert counts.state == 4 * sum(x.numel() for x in tensors)
+    assert counts.state_per_token == counts.flops_per_key == 0
 
 
 def test_gated_linear_attention_has_the_parameters_of_its_paper() -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -34,10 +35,7 @@ class Case(NamedTuple):
 
 def case(counts: list[int], tags: int, seed: int = 0) -> Case:
     generator = torch.Generator().manual_seed(seed)
-    crf = CRF(tags)
-    with torch.no_grad():
-        for parameter in crf.parameters():
-            parameter.normal_(0.0, 1.5, generator=generator)
+    crf = randomise(CRF(tags), std=1.5, seed=generator)
     shape = (len(counts), max(1, *counts))
     emission_BWC = torch.randn(*shape, tags, generator=generator, dtype=torch.float64)
     tag_BW = torch.randint(tags, shape, generator=generator)
@@ -52,16 +50,16 @@ cases = st.builds(case, st.lists(st.integers(1, 5), min_size=1, max_size=4), st.
 
 @settings(max_examples=40, deadline=None)
 @given(cases)
-def test_everything_equals_the_sum_or_the_best_of_all_sequences(found: Case) -> None:
-    crf, emission_BWC, tag_BW, count_B = found
+def test_everything_equals_the_sum_or_the_best_of_all_sequences(drawn: Case) -> None:
+    crf, emission_BWC, tag_BW, count_B = drawn
     with torch.no_grad():
         log_Z_B = crf.log_partition(emission_BWC, count_B)
         nll_B = crf.negative_log_likelihood(emission_BWC, tag_BW, count_B)
         p_BWC, best_BW = crf.marginals(emission_BWC, count_B), crf.decode(emission_BWC, count_B)
     for row, count in enumerate(count_B.tolist()):
-        truth = found.truth(row)
+        truth = drawn.truth(row)
         tags = tuple(tag_BW[row, :count].tolist())
-        score = oracle.score(emission_BWC[row, :count].numpy(), *found.parameters(), tags)
+        score = oracle.score(emission_BWC[row, :count].numpy(), *drawn.parameters(), tags)
         assert_equal(log_Z_B[row], torch.tensor(truth.log_partition, dtype=torch.float64))
         assert_equal(nll_B[row], torch.tensor(truth.log_partition - score, dtype=torch.float64))
         assert_equal(p_BWC[row, :count], torch.from_numpy(truth.marginal_WC))
@@ -72,10 +70,10 @@ def test_everything_equals_the_sum_or_the_best_of_all_sequences(found: Case) -> 
 
 @settings(max_examples=20, deadline=None)
 @given(cases)
-def test_the_gradient_of_log_z_by_the_emissions_is_the_marginals(found: Case) -> None:
-    emission_BWC = found.emission_BWC.requires_grad_()
-    (gradient_BWC,) = torch.autograd.grad(found.crf.log_partition(emission_BWC, found.count_B).sum(), emission_BWC)
-    assert_equal(gradient_BWC, found.crf.marginals(emission_BWC, found.count_B).detach())
+def test_the_gradient_of_log_z_by_the_emissions_is_the_marginals(drawn: Case) -> None:
+    emission_BWC = drawn.emission_BWC.requires_grad_()
+    (gradient_BWC,) = torch.autograd.grad(drawn.crf.log_partition(emission_BWC, drawn.count_B).sum(), emission_BWC)
+    assert_equal(gradient_BWC, drawn.crf.marginals(emission_BWC, drawn.count_B).detach())
 
 
 def test_probabilities_of_all_sequences_sum_to_1() -> None:
@@ -129,11 +127,11 @@ def test_half_precision_emissions_are_summed_in_float32() -> None:
     crf, emission_BWC, tag_BW, count_B = case([30, 12], 4)
     half_BWC, single = emission_BWC.bfloat16(), CRF(4)
     single.load_state_dict(crf.state_dict())
-    found_B = single.negative_log_likelihood(half_BWC, tag_BW, count_B)
+    nll_B = single.negative_log_likelihood(half_BWC, tag_BW, count_B)
     plain_B = single.negative_log_likelihood(half_BWC.float(), tag_BW, count_B)
-    assert found_B.dtype == torch.float32
+    assert nll_B.dtype == torch.float32
     exact_B = crf.negative_log_likelihood(half_BWC.double(), tag_BW, count_B)
-    assert_as_accurate(found_B, plain_B, exact_B.detach())
+    assert_as_accurate(nll_B, plain_B, exact_B.detach())
 
 
 def test_viterbi_finds_the_best_of_a_long_sentence() -> None:

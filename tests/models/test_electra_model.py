@@ -81,10 +81,10 @@ def test_the_initial_embedding_gives_the_generator_logits_of_order_one(config: A
 )
 def test_the_generator_is_the_discriminator_made_narrower(given: dict[str, Any], share: float, expected: tuple[Any, ...]) -> None:
     config = TransformerEncoderConfig(**(TRANSFORMER | given))
-    found = generator_config(config, share)
-    assert isinstance(found, TransformerEncoderConfig)
-    assert (found.width, found.attention.heads, found.attention.kv_heads, found.feedforward.hidden) == expected
-    assert (found.depth, found.context, found.position.kind, found.norm.kind) == (2, 16, "rotary", "rms")
+    generator = generator_config(config, share)
+    assert isinstance(generator, TransformerEncoderConfig)
+    assert (generator.width, generator.attention.heads, generator.attention.kv_heads, generator.feedforward.hidden) == expected
+    assert (generator.depth, generator.context, generator.position.kind, generator.norm.kind) == (2, 16, "rotary", "rms")
     assert electra(config, VOCAB, share)(torch.zeros(1, 4, dtype=torch.int64)).shape == (1, 4)
 
 

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 
 from firth.config import build
 from firth.errors import ConfigError
@@ -46,8 +47,8 @@ def logits(model: Classifier, *texts: list[int], padding: int = 0) -> torch.Tens
 def test_it_is_the_equation() -> None:
     model = made().eval()
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
-    found = logits(model, [1, 4, 4], [7]).detach().numpy()
-    for text, row in zip(([1, 4, 4], [7]), found, strict=True):
+    logits_NC = logits(model, [1, 4, 4], [7]).detach().numpy()
+    for text, row in zip(([1, 4, 4], [7]), logits_NC, strict=True):
         x_d = sum(weights["encoder.embedding.weight"][token] for token in text) / len(text)
         assert np.allclose(row, weights["output.weight"] @ x_d + weights["output.bias"], rtol=1e-12)
 
@@ -93,15 +94,20 @@ ENCODERS: dict[str, EncoderConfig] = {
 }
 
 
+DECODERS: dict[str, LanguageConfig] = {
+    "rnn": RecurrentConfig(kind="rnn", width=6),
+    "lstm": RecurrentConfig(kind="lstm", width=6, embedding=4, depth=2, tied=True),
+    "transformer": TransformerConfig(kind="transformer", width=8, depth=2, heads=2, context=16, tied=False),
+    "transformer, learned": TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=16, position="learned"),
+}
+READERS = ENCODERS | {f"decoder, {name}": config for name, config in DECODERS.items()}
+
+
 def reader(name: str) -> Classifier:
-    model = classifier(ENCODERS[name], VOCAB, CLASSES)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():  # all of them: first weights have biases of zero
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(classifier(READERS[name], VOCAB, CLASSES)).double().eval()
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", READERS)
 def test_a_text_is_read_as_it_would_be_alone_whatever_stands_behind_it(name: str) -> None:
     model = reader(name)
     texts = [[1, 2, 5], [3, 4, 5, 6, 7, 8, 9], [9]]
@@ -134,7 +140,7 @@ def test_a_pool_is_its_equation_over_the_tokens_that_are_there(kind: Any) -> Non
     query_d = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     if pool.query_d is not None:
         pool.query_d.data.copy_(query_d)
-    found = pool(x_BTd, torch.tensor([5, 2, 0]))
+    pooled_Bd = pool(x_BTd, torch.tensor([5, 2, 0]))
     for row, length in enumerate((5, 2)):
         x_Td = x_BTd[row, :length]
         expected = {
@@ -144,8 +150,8 @@ def test_a_pool_is_its_equation_over_the_tokens_that_are_there(kind: Any) -> Non
             "max": x_Td.amax(0),
             "attention": torch.softmax(x_Td @ query_d / 2, 0) @ x_Td,
         }[kind]
-        assert torch.allclose(found[row], expected, rtol=1e-12)
-    assert found[2].tolist() == [0.0] * 4, "no tokens, no vector"
+        assert torch.allclose(pooled_Bd[row], expected, rtol=1e-12)
+    assert pooled_Bd[2].tolist() == [0.0] * 4, "no tokens, no vector"
 
 
 def test_dropout_acts_in_training_only() -> None:
@@ -173,37 +179,16 @@ def test_what_does_not_fit_is_refused(table: dict[str, object], message: str) ->
         build(AverageConfig, table, "model")
 
 
-DECODERS: dict[str, LanguageConfig] = {
-    "rnn": RecurrentConfig(kind="rnn", width=6),
-    "lstm": RecurrentConfig(kind="lstm", width=6, embedding=4, depth=2, tied=True),
-    "transformer": TransformerConfig(kind="transformer", width=8, depth=2, heads=2, context=16, tied=False),
-    "transformer, learned": TransformerConfig(kind="transformer", width=8, depth=1, heads=2, context=16, position="learned"),
-}
-
-
-def decoder(name: str) -> Classifier:
-    model = classifier(DECODERS[name], VOCAB, CLASSES)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
-
-
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_decoder_reads_a_text_as_it_would_alone_and_all_of_it(name: str) -> None:
-    model = decoder(name)
-    texts = [[1, 2, 5], [3, 4, 5, 6, 7, 8, 9], [9]]
-    together = logits(model, *texts)
-    for text, row in zip(texts, together, strict=True):
-        assert torch.allclose(logits(model, text)[0], row, rtol=1e-10, atol=1e-12)
-    assert torch.equal(logits(model, *texts, padding=8), together)
-    changed = [logits(model, [*texts[1][:n], 1, *texts[1][n + 1 :]])[0] for n in range(7)]
-    assert all(not torch.allclose(row, together[1], rtol=1e-6) for row in changed), "the last token has seen every other"
+def test_a_decoder_reads_all_of_a_text(name: str) -> None:
+    model, text = reader(f"decoder, {name}"), [3, 4, 5, 6, 7, 8, 9]
+    changed = [logits(model, [*text[:n], 1, *text[n + 1 :]]) for n in range(7)]
+    assert all(not torch.allclose(row, logits(model, text), rtol=1e-6) for row in changed), "the last token has seen every other"
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_is_the_language_model_without_its_output_layer(name: str) -> None:
-    model = decoder(name)
+    model = reader(f"decoder, {name}")
     alone = language_model(DECODERS[name], VOCAB).double().eval()
     weights = {key.removeprefix("encoder.decoder."): value for key, value in model.state_dict().items() if "decoder." in key}
     missing = alone.load_state_dict(weights, strict=False)
@@ -218,15 +203,15 @@ def test_a_decoder_is_the_language_model_without_its_output_layer(name: str) -> 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_every_weight_of_a_decoder_that_classifies_learns(name: str) -> None:
-    model = decoder(name)
+    model = reader(f"decoder, {name}")
     logits(model, [1, 2, 5], [3, 4]).sum().backward()
     assert not [key for key, parameter in model.named_parameters() if parameter.grad is None]
 
 
 def test_only_learned_positions_end_somewhere() -> None:
-    assert decoder("transformer, learned").context == 16
-    assert decoder("transformer").context is None
-    assert decoder("lstm").context is None
+    assert reader("decoder, transformer, learned").context == 16
+    assert reader("decoder, transformer").context is None
+    assert reader("decoder, lstm").context is None
 
 
 @pytest.mark.parametrize("name", ["lstm", "transformer, t5"])

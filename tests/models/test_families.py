@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import randomise
 from torch import Tensor
 
 from firth.layers.position import partial_order
@@ -37,11 +38,7 @@ Weights = dict[str, Tensor]
 
 def randomised(theirs: Any) -> Any:
     """Norms and biases, too, which would otherwise be ones and zeros."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
-    return theirs.eval()
+    return randomise(theirs, mean=0.1, std=0.3).eval()
 
 
 def tokens() -> Tensor:
@@ -64,12 +61,12 @@ def renamed(theirs: Weights, names: dict[str, str], prefix: str, block: str, blo
 
 def joined(theirs: Weights, ours: str, *parts: str) -> Weights:
     """Matrices or biases that we keep as one, such as those of q, k and v; `ours` and `parts` have {} for the layer."""
-    found: Weights = {}
+    weights: Weights = {}
     for n in range(DEPTH):
         for kind in ("weight", "bias"):
             if f"{parts[0].format(n)}.{kind}" in theirs:
-                found[f"{ours.format(n)}.{kind}"] = torch.cat([theirs[f"{part.format(n)}.{kind}"] for part in parts])
-    return found
+                weights[f"{ours.format(n)}.{kind}"] = torch.cat([theirs[f"{part.format(n)}.{kind}"] for part in parts])
+    return weights
 
 
 def close(mine: Tensor, exact: Tensor, what: str) -> None:
@@ -99,11 +96,11 @@ def check_language(theirs: Any, weights: Weights, **settings: Any) -> Transforme
 
 def check_cached(ours: TransformerLM, logits_BTV: Tensor) -> None:
     """A prompt of five tokens, then one at a time: the same as all at once."""
-    state, found = ours.start(len(tokens())), []
+    state, pieces = ours.start(len(tokens())), []
     for part_BT in tokens().split((5, *[1] * (T - 5)), dim=1):
         logits, state = ours.step(part_BT, state)
-        found.append(logits)
-    close(torch.cat(found, dim=1), logits_BTV, "cached decoding")
+        pieces.append(logits)
+    close(torch.cat(pieces, dim=1), logits_BTV, "cached decoding")
 
 
 def llama_weights(theirs: Any, tied: bool, more: dict[str, str] | None = None) -> Weights:
@@ -128,7 +125,7 @@ def gain_plus_one(weights: Weights) -> Weights:
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "gelu", "relu", "silu"])
-def test_gpt2_with_its_approximate_gelu_and_others(activation: str) -> None:
+def test_gpt2_with_its_approximate_gelu_and_others_is_theirs(activation: str) -> None:
     config = transformers.GPT2Config(
         vocab_size=VOCAB,
         n_embd=24,
@@ -157,7 +154,7 @@ def test_gpt2_with_its_approximate_gelu_and_others(activation: str) -> None:
     check_language(theirs, weights, position="learned", norm="layer", norm_eps=0.01, activation=ours, bias=True)
 
 
-def test_qwen2_with_biases_on_queries_keys_and_values_alone() -> None:
+def test_qwen2_with_biases_on_queries_keys_and_values_alone_is_theirs() -> None:
     config = transformers.Qwen2Config(
         **SHAPE,
         num_key_value_heads=2,
@@ -172,7 +169,7 @@ def test_qwen2_with_biases_on_queries_keys_and_values_alone() -> None:
 
 
 @pytest.mark.parametrize("head_dim", [6, 8])
-def test_qwen3_with_normalised_queries_and_keys_and_heads_of_their_own_width(head_dim: int) -> None:
+def test_qwen3_with_normalised_queries_and_keys_and_heads_of_their_own_width_is_theirs(head_dim: int) -> None:
     config = transformers.Qwen3Config(
         **SHAPE,
         num_key_value_heads=2,
@@ -198,7 +195,9 @@ def check_gradient(ours: TransformerLM, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize(("parallel", "fraction", "base"), [(True, 0.25, 10_000.0), (False, 0.5, 500.0)])
-def test_gpt_neox_with_partial_rotary_positions_and_parallel_residuals(parallel: bool, fraction: float, base: float) -> None:
+def test_gpt_neox_with_partial_rotary_positions_and_parallel_residuals_is_theirs(
+    parallel: bool, fraction: float, base: float
+) -> None:
     """Its q, k and v alternate by head, and the numbers that it turns stand first; its output layer has no bias."""
     width, heads, D = 32, 2, 16
     config = transformers.GPTNeoXConfig(
@@ -248,7 +247,7 @@ def test_gpt_neox_with_partial_rotary_positions_and_parallel_residuals(parallel:
     check_gradient(ours, theirs)
 
 
-def test_bloom_with_a_norm_on_the_embedding() -> None:
+def test_bloom_with_a_norm_on_the_embedding_is_theirs() -> None:
     """Its q, k and v alternate by head."""
     config = transformers.BloomConfig(vocab_size=VOCAB, hidden_size=24, n_layer=DEPTH, n_head=4, layer_norm_epsilon=0.01)
     theirs = randomised(transformers.BloomForCausalLM(config))
@@ -274,7 +273,7 @@ def test_bloom_with_a_norm_on_the_embedding() -> None:
     check_gradient(check_language(theirs, weights, embedding_norm=True, **settings), theirs)
 
 
-def test_gemma_with_a_scaled_embedding_and_gates_of_approximate_gelu() -> None:
+def test_gemma_with_a_scaled_embedding_and_gates_of_approximate_gelu_is_theirs() -> None:
     config = transformers.GemmaConfig(
         **SHAPE, num_key_value_heads=1, head_dim=8, intermediate_size=40, rms_norm_eps=0.01, max_position_embeddings=16
     )
@@ -345,7 +344,7 @@ def check_encoder(theirs: Any, weights: Weights, *, second: bool = False, **sett
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_deberta_v3_with_its_norms() -> None:
+def test_deberta_v3_with_its_norms_is_theirs() -> None:
     config = transformers.DebertaV2Config(
         **BERT_SHAPE,
         relative_attention=True,
@@ -370,7 +369,7 @@ def test_deberta_v3_with_its_norms() -> None:
     check_encoder(theirs, weights, position="disentangled", distance_buckets=4, max_distance=8)
 
 
-def test_distilbert() -> None:
+def test_distilbert_is_theirs() -> None:
     config = transformers.DistilBertConfig(
         vocab_size=VOCAB, dim=24, n_layers=DEPTH, n_heads=4, hidden_dim=40, max_position_embeddings=16, pad_token_id=0
     )
@@ -395,7 +394,7 @@ def test_distilbert() -> None:
 
 
 @pytest.mark.parametrize("second", [True, False])
-def test_bert_with_segments_and_its_masked_language_model(second: bool) -> None:
+def test_bert_with_segments_and_its_masked_language_model_are_theirs(second: bool) -> None:
     theirs = randomised(transformers.BertForMaskedLM(transformers.BertConfig(**BERT_SHAPE)))
     given = theirs.state_dict()
     head = {"transform": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"}
@@ -404,7 +403,7 @@ def test_bert_with_segments_and_its_masked_language_model(second: bool) -> None:
     check_encoder(theirs, weights, second=second, segments=2)
 
 
-def test_roberta_whose_positions_begin_behind_two_rows() -> None:
+def test_roberta_whose_positions_begin_behind_two_rows_is_theirs() -> None:
     config = transformers.RobertaConfig(**(BERT_SHAPE | {"max_position_embeddings": 17}), type_vocab_size=1, pad_token_id=0)
     theirs = randomised(transformers.RobertaForMaskedLM(config))
     given = theirs.state_dict()
@@ -415,7 +414,7 @@ def test_roberta_whose_positions_begin_behind_two_rows() -> None:
     check_encoder(theirs, weights, segments=1)
 
 
-def test_electras_generator_with_a_narrow_embedding() -> None:
+def test_electras_generator_with_a_narrow_embedding_is_theirs() -> None:
     config = transformers.ElectraConfig(**BERT_SHAPE, embedding_size=10, tie_word_embeddings=True)
     theirs = randomised(transformers.ElectraForMaskedLM(config))
     given = theirs.state_dict()
@@ -426,7 +425,7 @@ def test_electras_generator_with_a_narrow_embedding() -> None:
 
 
 @pytest.mark.parametrize("span", [3, 5])
-def test_mistral_with_windows_in_all_layers(span: int) -> None:
+def test_mistral_with_windows_in_all_layers_is_theirs(span: int) -> None:
     config = transformers.MistralConfig(
         **SHAPE,
         num_key_value_heads=2,
@@ -445,7 +444,7 @@ def test_mistral_with_windows_in_all_layers(span: int) -> None:
     assert {layer.kept for layer in state.layers} == {span - 1}, "the cache keeps no more than the next window needs"
 
 
-def test_gemma_2_with_bounds_of_scores_and_logits_and_a_scale_of_its_own() -> None:
+def test_gemma_2_with_bounds_of_scores_and_logits_and_a_scale_of_its_own_is_theirs() -> None:
     config = transformers.Gemma2Config(
         **SHAPE,
         num_key_value_heads=2,
@@ -489,7 +488,7 @@ def test_gemma_2_with_bounds_of_scores_and_logits_and_a_scale_of_its_own() -> No
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_gemma_3_with_windows_in_two_layers_of_three_and_a_base_of_their_own() -> None:
+def test_gemma_3_with_windows_in_two_layers_of_three_and_a_base_of_their_own_is_theirs() -> None:
     """Its scale of scores is folded into the gain of the queries."""
     config = transformers.Gemma3TextConfig(
         **SHAPE,
@@ -538,7 +537,7 @@ def test_gemma_3_with_windows_in_two_layers_of_three_and_a_base_of_their_own() -
     check_gradient(ours, theirs)
 
 
-def test_modernbert_with_windows_around_each_token_and_gates_of_gelu() -> None:
+def test_modernbert_with_windows_around_each_token_and_gates_of_gelu_is_theirs() -> None:
     """It has no norm before its first attention; its head has biases that ours cannot do without, here zero."""
     config = transformers.ModernBertConfig(
         **SHAPE,
@@ -604,15 +603,15 @@ def check_pair(theirs: Any, weights: Weights, *, factor: float = 1.0, **settings
             close(layers[DEPTH + n], exact.decoder_hidden_states[n + 1], f"layer {n} of the decoder")
         close(last_BTd, factor * exact.decoder_hidden_states[-1], "the last layer")
         close(ours.readout(last_BTd), exact.logits, "logits")
-        state, found = ours.start(memory), []
+        state, pieces = ours.start(memory), []
         for part_BT in target_BT.split((4, *[1] * 5), dim=1):
             logits, state = ours.step(part_BT, state)
-            found.append(logits)
-        close(torch.cat(found, dim=1), exact.logits, "cached decoding")
+            pieces.append(logits)
+        close(torch.cat(pieces, dim=1), exact.logits, "cached decoding")
 
 
 @pytest.mark.parametrize(("version", "tied"), [("t5", True), ("t5 1.1", False)])
-def test_t5_with_scores_that_are_not_scaled_and_heads_of_their_own_width(version: str, tied: bool) -> None:
+def test_t5_with_scores_that_are_not_scaled_and_heads_of_their_own_width_is_theirs(version: str, tied: bool) -> None:
     gated = version == "t5 1.1"
     config = transformers.T5Config(
         vocab_size=VOCAB,
@@ -673,7 +672,7 @@ def test_t5_with_scores_that_are_not_scaled_and_heads_of_their_own_width(version
 
 
 @pytest.mark.parametrize("family", ["bart", "marian"])
-def test_bart_and_marian_with_a_bias_on_tied_logits(family: str) -> None:
+def test_bart_and_marian_with_a_bias_on_tied_logits_are_theirs(family: str) -> None:
     """BART leaves two places of its positions unused; Marian's positions are a table of sines, then cosines, and its
     embeddings are scaled, not normalised."""
     shape = {"vocab_size": VOCAB, "d_model": 24, "max_position_embeddings": 16, "pad_token_id": 0}
@@ -737,11 +736,11 @@ def test_an_encoder_decoder_with_these_norms_decodes_the_same_with_a_cache_and_i
     with torch.no_grad():
         memory = ours.encode(tokens(), length_B)
         whole = ours.readout(ours.teacher_forced(target_BT, memory))
-        state, found = ours.start(memory), []
+        state, pieces = ours.start(memory), []
         for part_BT in target_BT.split(1, dim=1):
             logits, state = ours.step(part_BT, state)
-            found.append(logits)
-    close(torch.cat(found, dim=1), whole, "cached decoding")
+            pieces.append(logits)
+    close(torch.cat(pieces, dim=1), whole, "cached decoding")
     with torch.autocast("cpu", torch.bfloat16):
         loss = ours(tokens(), length_B, target_BT).float().logsumexp(-1).mean()
     loss.backward()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal
 from torch import Tensor
 
@@ -35,11 +36,7 @@ def made(**options: Any) -> TransformerLM:
     config = TransformerConfig(**({"kind": "transformer", "width": 24, "depth": 3, "heads": 4, "context": 16} | options))
     model = language_model(config, VOCAB)
     assert isinstance(model, TransformerLM)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
-    return model.eval()
+    return randomise(model, mean=0.1, std=0.3).eval()
 
 
 def tokens() -> Tensor:
@@ -206,9 +203,9 @@ def test_learned_layer_norm_gelu_with_biases_is_gpt2() -> None:
     ours = made(position="learned", norm="layer", activation="gelu", bias=True, tied=True)
     theirs = gpt2(ours).double()
     ours = ours.double()
-    found, truth = ours(tokens())[0], theirs(tokens()).logits
-    assert_equal(found.detach(), truth.detach())
-    mine = torch.autograd.grad(found.square().mean(), ours.embedding.weight)[0]
+    logits, truth = ours(tokens())[0], theirs(tokens()).logits
+    assert_equal(logits.detach(), truth.detach())
+    mine = torch.autograd.grad(logits.square().mean(), ours.embedding.weight)[0]
     exact = torch.autograd.grad(truth.square().mean(), theirs.transformer.wte.weight)[0]
     assert_equal(mine, exact)
 
@@ -240,6 +237,18 @@ def bert(model: MaskedLM | Classifier, config: TransformerEncoderConfig) -> Any:
     return theirs.eval()
 
 
+BERT: dict[str, Any] = {
+    "kind": "transformer",
+    "width": 24,
+    "heads": 4,
+    "context": 16,
+    "norm": "layer",
+    "norm_placement": "post",
+    "activation": "gelu",
+    "bias": True,
+}
+
+
 def bert_layers(ours: dict[str, Tensor], depth: int) -> dict[str, Tensor]:
     """The blocks of our encoder under the names that BERT and ELECTRA give them."""
     weights: dict[str, Tensor] = {}
@@ -263,31 +272,17 @@ def bert_layers(ours: dict[str, Tensor], depth: int) -> dict[str, Tensor]:
 
 
 def test_layers_of_a_post_norm_encoder_are_berts() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=3,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-    )
-    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    config = TransformerEncoderConfig(**BERT, depth=3, position="learned")
+    ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     theirs, ours = bert(ours, config).double(), ours.double()
     length_B = torch.tensor([T, 6])
     seen_BT = (torch.arange(T) < length_B[:, None]).long()
     truth = theirs(tokens(), attention_mask=seen_BT, output_hidden_states=True).hidden_states
-    found = layers(ours, tokens(), length_B)
-    assert len(found) == len(truth) == config.depth + 1
+    states = layers(ours, tokens(), length_B)
+    assert len(states) == len(truth) == config.depth + 1
     # Their first has positions in it already; ours is the word alone.
-    assert_equal(found[0], theirs.embeddings.word_embeddings(tokens()).detach())
-    for mine, exact in zip(found[1:], truth[1:], strict=True):
+    assert_equal(states[0], theirs.embeddings.word_embeddings(tokens()).detach())
+    for mine, exact in zip(states[1:], truth[1:], strict=True):
         for row, length in enumerate(length_B.tolist()):
             assert_equal(mine[row, :length], exact[row, :length].detach())
 
@@ -300,23 +295,8 @@ class First(torch.nn.Module):
 
 
 def test_a_classifier_on_the_first_token_is_berts() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        pool="first",
-    )
-    ours, generator = classifier(config, VOCAB + 1, 3), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    config = TransformerEncoderConfig(**BERT, depth=2, position="learned", pool="first")
+    ours = randomise(classifier(config, VOCAB + 1, 3), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForSequenceClassification(transformers.BertConfig(**body.config.to_dict() | {"num_labels": 3}))
     theirs.bert, theirs.bert.pooler = body, First()
@@ -331,23 +311,8 @@ def test_a_classifier_on_the_first_token_is_berts() -> None:
 
 
 def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() -> None:
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position="learned",
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-        segments=2,
-    )
-    ours, generator = masked_lm(config, VOCAB), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    config = TransformerEncoderConfig(**BERT, depth=2, position="learned", segments=2)
+    ours = randomise(masked_lm(config, VOCAB), mean=0.1, std=0.3)
     body = bert(ours, config)
     theirs = transformers.BertForMaskedLM(body.config)
     theirs.bert = body
@@ -378,8 +343,8 @@ def test_the_loss_of_masked_tokens_and_its_gradient_are_berts_with_segments() ->
     assert_equal(mine, truth)
 
     segment_BT = torch.arange(T).expand(2, T) // 6
-    found = ours.encoder(token_BT, None, segment_BT)
-    assert_equal(found.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())
+    x_BTd = ours.encoder(token_BT, None, segment_BT)
+    assert_equal(x_BTd.detach(), body(token_BT, token_type_ids=segment_BT).last_hidden_state.detach())
 
 
 def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
@@ -400,22 +365,8 @@ def electra_config(config: TransformerEncoderConfig, embedding: int) -> Any:
 def test_discriminator_and_generator_are_electras(position: Any) -> None:
     """Its norm on the embeddings is taken out, as for BERT. Its generator adds positions before the projection, ours after it;
     so the generators are compared without positions."""
-    config = TransformerEncoderConfig(
-        kind="transformer",
-        width=24,
-        depth=2,
-        heads=4,
-        context=16,
-        position=position,
-        norm="layer",
-        norm_placement="post",
-        activation="gelu",
-        bias=True,
-    )
-    ours, generator = electra(config, VOCAB, 0.5), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.normal_(0.1, 0.3, generator=generator)
+    config = TransformerEncoderConfig(**BERT, depth=2, position=position)
+    ours = randomise(electra(config, VOCAB, 0.5), mean=0.1, std=0.3)
     weights = ours.state_dict()
     length_B = torch.tensor([T, 6])
     seen_BT = (torch.arange(T) < length_B[:, None]).long()
@@ -439,9 +390,9 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
     discriminator.load_state_dict(embedding | blocks("encoder.") | head)
     ours = ours.double().eval()
     truth_BT = discriminator.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
-    found_BT = ours(tokens(), length_B).detach()
+    logit_BT = ours(tokens(), length_B).detach()
     for row, length in enumerate(length_B.tolist()):
-        assert_equal(found_BT[row, :length], truth_BT[row, :length])
+        assert_equal(logit_BT[row, :length], truth_BT[row, :length])
     if position == "learned":
         return
 
@@ -463,6 +414,6 @@ def test_discriminator_and_generator_are_electras(position: Any) -> None:
     head["generator_lm_head.bias"] = torch.cat([weights["generator.output_bias"], torch.zeros(1)])
     masked_model.load_state_dict(embedding | blocks("generator.encoder.inside.") | head)
     truth_BTV = masked_model.double().eval()(tokens(), attention_mask=seen_BT).logits.detach()
-    found_BTV = ours.generator(tokens(), length_B).detach()
+    logit_BTV = ours.generator(tokens(), length_B).detach()
     for row, length in enumerate(length_B.tolist()):
-        assert_equal(found_BTV[row, :length], truth_BTV[row, :length, :VOCAB])  # ours has no logit for <mask>
+        assert_equal(logit_BTV[row, :length], truth_BTV[row, :length, :VOCAB])  # ours has no logit for <mask>

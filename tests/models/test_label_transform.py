@@ -68,8 +68,8 @@ def test_a_classifier_pools_first_and_a_reader_transforms_every_token() -> None:
 
 
 def test_without_the_setting_there_is_none_and_with_a_pooler_it_is_refused() -> None:
-    found: list[nn.Module] = [classifier(config(transform=False), VOCAB, 3), tagger(config(transform=False), VOCAB, 3)]
-    assert not any(isinstance(module, Transform) for network in found for module in network.modules())
+    networks: list[nn.Module] = [classifier(config(transform=False), VOCAB, 3), tagger(config(transform=False), VOCAB, 3)]
+    assert not any(isinstance(module, Transform) for network in networks for module in network.modules())
     with pytest.raises(ConfigError, match=r'model\.transform = true and model\.pooler = "tanh"'):
         config(pooler="tanh")
 

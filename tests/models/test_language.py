@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half, third
+from small_models import randomise
 from tolerance import assert_as_accurate, assert_equal, bound
 from torch import Tensor
 
@@ -33,11 +34,7 @@ CHUNKS = {"one at a time": [1] * T, "a prompt, then one at a time": [5, 1, 1, 1,
 
 def made(config: ModelConfig, dtype: torch.dtype = torch.float64) -> LanguageModel:
     model = language_model(config, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.4, generator=generator)
-    return model.to(dtype).eval()
+    return randomise(model, std=0.4).to(dtype).eval()
 
 
 def tokens(batch: int = B, time: int = T, seed: int = 1) -> Tensor:
@@ -160,9 +157,9 @@ def test_in_float32_steps_are_as_accurate_as_one_reading_and_choose_the_same_tok
     clear_BT = top_two[..., 0] - top_two[..., 1] > 2 * bound(plain, exact)
     assert clear_BT.float().mean() > 0.9, "a test in which hardly any choice is clear tests little"
     for chunks in CHUNKS.values():
-        found = stepped(single, tokens(), chunks)
-        assert_as_accurate(found, plain, exact)
-        assert torch.equal(found.argmax(-1)[clear_BT], plain.argmax(-1)[clear_BT])
+        logits = stepped(single, tokens(), chunks)
+        assert_as_accurate(logits, plain, exact)
+        assert torch.equal(logits.argmax(-1)[clear_BT], plain.argmax(-1)[clear_BT])
 
 
 @pytest.mark.parametrize("position", ["none", "sinusoidal", "rotary"])
@@ -200,8 +197,8 @@ def test_selected_rows_continue_as_those_rows(config: ModelConfig) -> None:
     prompt, more = tokens(time=4), tokens(batch=5, time=3, seed=4)
     with torch.inference_mode():
         _, state = model.step(prompt, model.start(B))
-        found, _ = model.step(more, state.select(rows))
-    assert_equal(found, at_once(model, torch.cat((prompt[rows], more), 1))[:, 4:])
+        logits, _ = model.step(more, state.select(rows))
+    assert_equal(logits, at_once(model, torch.cat((prompt[rows], more), 1))[:, 4:])
 
 
 @pytest.mark.parametrize("config", SHORT, ids=named)
@@ -278,6 +275,9 @@ def test_the_fused_and_the_readable_cells_give_one_model() -> None:
 
 def test_generating_past_the_context_does_not_spoil_later_training() -> None:
     for position in ("sinusoidal", "rotary"):
-        model = made(transformer(position=position, context=4))
+        model, fresh = (made(transformer(position=position, context=4)) for _ in range(2))
         stepped(model, tokens(), [T])
-        model(tokens())[0].sum().backward()
+        for one in (model, fresh):
+            one(tokens())[0].sum().backward()
+        for weight, other in zip(model.parameters(), fresh.parameters(), strict=True):
+            assert_equal(weight.grad, other.grad)

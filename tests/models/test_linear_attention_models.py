@@ -75,8 +75,8 @@ def test_a_compiled_model_is_the_same(attention: str, position: str, time: int) 
     parameters = list(made.parameters())
 
     def loss(token_BT: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = made(token_BT)[0].square().mean()
-        return found
+        square: torch.Tensor = made(token_BT)[0].square().mean()
+        return square
 
     compiled = torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=False)
     for one, other in zip(*(torch.autograd.grad(f(tokens(time)), parameters) for f in (loss, compiled)), strict=True):

@@ -179,13 +179,13 @@ def test_the_states_of_the_decoder_are_shown_for_every_token(feeding: bool) -> N
         return model.hidden(TOKEN_BT[:1], model.start(model.encode(tokens, length_1)))
 
     reading = Reading(model, run, tuple("abcdefg"), tuple("vwxyz"), pieces=False)
-    found = states(reading)
-    names = [level.name for level in found.levels]
+    shown = states(reading)
+    names = [level.name for level in shown.levels]
     assert names[-2:] == ["decoder layer 1", "decoder layer 2"]
     with torch.no_grad():
         state = model.start(model.encode(tokens, length_1))
         for t in range(5):
             _, state = model.step(TOKEN_BT[:1, t : t + 1], state)
             for layer in range(2):
-                np.testing.assert_allclose(found.levels[layer - 2].h[t], array(state.recurrent.h_LBd[layer, 0]), rtol=1e-5)
-    assert set(found.levels[-1].gates()) == {"h", "c", "input", "forget", "candidate", "output"}
+                np.testing.assert_allclose(shown.levels[layer - 2].h[t], array(state.recurrent.h_LBd[layer, 0]), rtol=1e-5)
+    assert set(shown.levels[-1].gates()) == {"h", "c", "input", "forget", "candidate", "output"}

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+from small_models import randomise
 from torch import Tensor
 
 from firth.models import (
@@ -36,10 +37,7 @@ ENCODERS: dict[str, EncoderConfig] = {
 
 def made(name: str) -> MaskedLM:
     model = masked_lm(ENCODERS[name], VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -73,9 +71,9 @@ def test_only_the_places_asked_for_pass_the_output_layer_and_give_the_same(name:
     place_BM = torch.tensor([[0, 5], [3, 4], [11, 0]])
     expected = model(token_BT).gather(1, place_BM[..., None].expand(-1, -1, VOCAB))
     model.transform.register_forward_hook(lambda module, given, result: seen.append(given[0].shape[:-1].numel()))
-    found = model(token_BT, place_BM=place_BM)
+    logits = model(token_BT, place_BM=place_BM)
     assert seen == [6]
-    assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+    assert torch.allclose(logits, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_it_is_the_equation() -> None:

@@ -259,7 +259,10 @@ def test_the_smallest_settings_that_make_sense_are_accepted() -> None:
         {"width": 15, "heads": 3, "position": "learned"},
         {"position": "sinusoidal", "position_base": 100_000.0},
     ):
-        language_model(transformer(**options), 10)(torch.zeros(1, 4, dtype=torch.long))
+        model = language_model(transformer(**options), 10)
+        initialise(model, torch.Generator().manual_seed(0))
+        logits_1TV, _ = model(torch.zeros(1, 4, dtype=torch.long))
+        assert logits_1TV.isfinite().all(), options
 
 
 @pytest.mark.parametrize(
@@ -303,7 +306,7 @@ def test_old_names_of_settings_are_read() -> None:
 
 
 def configs() -> list[ModelConfig]:
-    found: list[ModelConfig] = [
+    several: list[ModelConfig] = [
         recurrent(kind=kind, tied=tied, embedding=embedding)
         for kind, (tied, embedding) in itertools.product(
             CELLS.shipped_kinds, [(False, None), (True, None), (False, 3), (True, 3)]
@@ -312,13 +315,13 @@ def configs() -> list[ModelConfig]:
     for position, norm, placement, bias in itertools.product(
         ("learned", "rotary"), ("layer", "rms"), ("pre", "post"), (False, True)
     ):
-        found.append(transformer(position=position, norm=norm, norm_placement=placement, bias=bias, tied=not bias, kv_heads=2))
-    found += [transformer(position=position, score="bilinear") for position in ("rotary", "sinusoidal", "alibi")]
-    found += [
+        several.append(transformer(position=position, norm=norm, norm_placement=placement, bias=bias, tied=not bias, kv_heads=2))
+    several += [transformer(position=position, score="bilinear") for position in ("rotary", "sinusoidal", "alibi")]
+    several += [
         transformer(position="shaw", max_distance=3, score="additive"),
         transformer(position="t5", distance_buckets=6, score="gaussian"),
     ]
-    return found
+    return several
 
 
 def test_the_count_of_parameters_is_that_of_the_real_module() -> None:
@@ -387,14 +390,14 @@ def test_the_forget_gate_starts_open_and_the_other_biases_at_zero() -> None:
 
 
 def test_weights_that_write_to_the_residual_stream_shrink_with_depth() -> None:
-    found = drawn(transformer(width=64, depth=8, activation="gelu"), 0)
+    weights = drawn(transformer(width=64, depth=8, activation="gelu"), 0)
     for name, fan_in, share in (
         ("attention.qkv", 64, 1.0),
         ("attention.out", 64, 1 / 4),
         ("feedforward.up", 64, 1.0),
         ("feedforward.down", 256, 1 / 4),
     ):
-        weight = found[f"blocks.3.{name}.weight"]
+        weight = weights[f"blocks.3.{name}.weight"]
         expected = fan_in**-0.5 * share  # 1/√(2·8) = ¼
         noise = 5 * expected / (2 * weight.numel()) ** 0.5  # five standard errors of a standard deviation
         assert abs(weight.std().item() - expected) < noise, name

@@ -28,6 +28,6 @@ def test_a_compiled_model_is_one_graph(name: str) -> None:
     initialise(model, torch.Generator().manual_seed(0))
     token_BT = torch.randint(50, (2, 16), generator=torch.Generator().manual_seed(1))
     torch._dynamo.reset()
-    found = torch._dynamo.explain(lambda: model.hidden(token_BT)[0])()
+    explained = torch._dynamo.explain(lambda: model.hidden(token_BT)[0])()
     torch._dynamo.reset()
-    assert (found.graph_count, [reason.reason for reason in found.break_reasons]) == (1, [])
+    assert (explained.graph_count, [reason.reason for reason in explained.break_reasons]) == (1, [])

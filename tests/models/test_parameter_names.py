@@ -60,10 +60,10 @@ def test_names_and_draws_of_a_transformer_are_those_recorded(score: str, positio
     assert set(model.state_dict()) == PLAIN | set(own)
     assert drawn(model) == pytest.approx(language, abs=0.002)
     both = seq2seq(build(TransformerSeq2SeqConfig, {**table, "family": "seq2seq"}), 7, 7)
-    found = {name for name, _ in both.named_parameters()}
-    assert {f"{side}.{name}" for side in ("encoder", "decoder") for name in own} <= found
+    all_names = {name for name, _ in both.named_parameters()}
+    assert {f"{side}.{name}" for side in ("encoder", "decoder") for name in own} <= all_names
     crossed = {name.replace(".attention.", ".cross.") for name in own if name in (M, W)}
-    assert {f"decoder.{name}" for name in crossed} <= found
+    assert {f"decoder.{name}" for name in crossed} <= all_names
     assert drawn(both) == pytest.approx(pair, abs=0.002)
 
 

@@ -127,13 +127,13 @@ def sizes_after_training(width: int, mup: bool) -> list[float]:
     tokens = torch.randint(model.vocab, (4, 6), generator=torch.Generator().manual_seed(9))
 
     def seen() -> list[Tensor]:
-        found: list[Tensor] = []
-        handles = [block.register_forward_hook(lambda module, given, made: found.append(made[0])) for block in model.blocks]
+        outputs: list[Tensor] = []
+        handles = [block.register_forward_hook(lambda module, given, made: outputs.append(made[0])) for block in model.blocks]
         with torch.no_grad():
-            found.append(model(tokens)[0])
+            outputs.append(model(tokens)[0])
         for handle in handles:
             handle.remove()
-        return found
+        return outputs
 
     before, optimizer = seen(), with_rates(model, recipe(width, mup=mup).training)
     for given, targets in batches(model.vocab):
@@ -249,12 +249,14 @@ def test_every_family_of_transformers_has_a_rate_for_each_weight(family: Table, 
     model = {"kind": "transformer", "width": 64, "depth": 1, "heads": 2, "position": "none", "activation": "gelu", **family}
     model["parametrization"] = {"kind": "mup", "base_width": BASE}
     chosen = compose({"data": {"text": TEXT, "valid": 0.2}, "tokenizer": {"kind": "char"}, "model": model, **more}).resolved()
-    found = initial_network(chosen, chosen.task.read(chosen.tokenizer, lambda *told: None))
-    matrices = {name for name, weight in found.named_parameters() if weight.ndim > 1 and "embedding" not in name}
-    gains = {name for name, weight in found.named_parameters() if found.readout_norm and weight is found.readout_norm.weight}
-    assert found.rate_factors == dict.fromkeys(matrices | gains, 0.25)
+    initial = initial_network(chosen, chosen.task.read(chosen.tokenizer, lambda *told: None))
+    matrices = {name for name, weight in initial.named_parameters() if weight.ndim > 1 and "embedding" not in name}
+    gains = {
+        name for name, weight in initial.named_parameters() if initial.readout_norm and weight is initial.readout_norm.weight
+    }
+    assert initial.rate_factors == dict.fromkeys(matrices | gains, 0.25)
     assert (not gains) == (family.get("tied") is False)
-    assert float(found.embedding.weight.detach().std()) == pytest.approx(BASE**-0.5, rel=0.1)
+    assert float(initial.embedding.weight.detach().std()) == pytest.approx(BASE**-0.5, rel=0.1)
 
 
 @pytest.mark.parametrize(

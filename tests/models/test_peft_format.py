@@ -94,9 +94,9 @@ def test_peft_reads_our_adapter_and_gives_the_same_logits(
     theirs = theirs_of(made(**options))
     with torch.no_grad():
         plain = theirs(tokens()).logits
-        found = peft.PeftModel.from_pretrained(theirs, tmp_path).eval()(tokens()).logits
+        adapted = peft.PeftModel.from_pretrained(theirs, tmp_path).eval()(tokens()).logits
         ours = model(tokens())[0]
-    torch.testing.assert_close(found, ours, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(adapted, ours, rtol=1e-4, atol=1e-4)
     assert (plain - ours).abs().max() > 0.1
 
 

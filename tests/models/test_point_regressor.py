@@ -71,8 +71,8 @@ def test_it_is_the_language_model_with_numbers_in_place_of_tokens(kind: str) -> 
     x_BED = torch.zeros(1, 4, D, dtype=torch.float64)
     x_BED[..., 0] = 1
     expected, _ = plain.hidden(torch.tensor([[0, 1, 0, 1, 0, 1, 0]]))
-    found, _ = model.decoder.hidden(model.tokens(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)))
-    assert torch.allclose(found, expected, atol=1e-12)
+    states, _ = model.decoder.hidden(model.tokens(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)))
+    assert torch.allclose(states, expected, atol=1e-12)
     said = (expected[:, ::2] @ model.output.weight[0] + model.output.bias) * D**0.5
     assert torch.allclose(model(x_BED, torch.full((1, 4), D**0.5, dtype=torch.float64)), said)
 

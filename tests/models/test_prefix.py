@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 from searches import beam
+from small_models import randomise
 from torch import Tensor
+from translations import random_pairs
 
 from firth.errors import ConfigError
 from firth.inspection.alignment import alignment
@@ -35,15 +37,6 @@ def model_of(form: str) -> PrefixDecoder:
     return model.double().eval()
 
 
-def texts(*lengths: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources of these lengths, padded, and targets of five tokens."""
-    generator = torch.Generator().manual_seed(1)
-    source_BS = torch.randint(1, V, (len(lengths), max(lengths)), generator=generator)
-    length_B = torch.tensor(lengths)
-    source_BS[torch.arange(max(lengths)) >= length_B[:, None]] = 0
-    return source_BS, length_B, torch.randint(0, V, (len(lengths), 5), generator=generator)
-
-
 def in_one_pass(model: PrefixDecoder, source_S: Tensor, token_T: Tensor) -> Tensor:
     """The oracle: source and target as one text without padding, and the mask as published."""
     stack = model.stack
@@ -57,7 +50,7 @@ def test_it_is_one_pass_with_a_prefix_mask_whatever_is_in_the_batch(form: str) -
     model = model_of(form)
     # A row that stands further right is turned further, by angles that are rounded to float32.
     tolerance = 10 * torch.finfo(torch.float32).eps if model.stack.scheme.turns else 1e-9
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(V, V, 7, 4, 1)
     logits_BTV = model(source_BS, length_B, token_BT)
     for b, length in enumerate(length_B.tolist()):
         expected_TV = in_one_pass(model, source_BS[b, :length], token_BT[b])
@@ -67,7 +60,7 @@ def test_it_is_one_pass_with_a_prefix_mask_whatever_is_in_the_batch(form: str) -
 @pytest.mark.parametrize("form", FORMS)
 def test_what_stands_behind_a_source_changes_nothing(form: str) -> None:
     model = model_of(form)
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(V, V, 7, 4, 1)
     other_BS = source_BS.clone()
     other_BS[1, 4:], other_BS[2, 1:] = 5, 6
     assert torch.equal(model(source_BS, length_B, token_BT), model(other_BS, length_B, token_BT))
@@ -76,7 +69,7 @@ def test_what_stands_behind_a_source_changes_nothing(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_step_by_step_is_the_same_as_all_at_once(form: str) -> None:
     model = model_of(form)
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(V, V, 7, 4, 1)
     expected_BTV = model(source_BS, length_B, token_BT)
     state = model.start(model.encode(source_BS, length_B))
     first_B2V, state = model.step(token_BT[:, :2], state)
@@ -90,7 +83,7 @@ def test_step_by_step_is_the_same_as_all_at_once(form: str) -> None:
 @pytest.mark.parametrize("form", ["rotary, grouped", "learned, untied"])
 def test_selected_rows_go_on_as_they_would_have(form: str) -> None:
     model = model_of(form)
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(V, V, 7, 4, 1)
     expected_BTV = model(source_BS, length_B, token_BT)
     _, state = model.step(token_BT[:, :3], model.start(model.encode(source_BS, length_B)))
     rows = torch.tensor([2, 1, 1])  # the longest is gone, so that there is padding before all
@@ -100,15 +93,16 @@ def test_selected_rows_go_on_as_they_would_have(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["t5", "shaw"])
 def test_what_comes_later_in_the_source_is_told_by_its_distance(form: str) -> None:
-    model = model_of(form)
-    scheme: Any = model.stack.scheme
-    both = scheme.bidirectional if form == "t5" else scheme.tables.bidirectional
-    assert both
+    config = PrefixConfig(kind="prefix", width=8, heads=2, depth=1, context=12, **FORMS[form])
+    model: Any = randomise(seq2seq(config, V, V)).double().eval()
+    source_BS = torch.tensor([[3, 4, 5, 6], [3, 6, 5, 4]])  # the same tokens behind the first one, at other distances
+    x_BSd, _ = model.stack.run_blocks(model.stack.embed_positions(model.embedding(source_BS), 0), mask.prefix([4, 4]))
+    assert (x_BSd[0, 0] - x_BSd[1, 0]).abs().max() > 1e-3
 
 
 def test_the_source_is_read_both_ways_and_the_target_is_not() -> None:
     model = model_of("rotary, grouped")
-    source_BS, length_B, token_BT = texts(4)
+    source_BS, length_B, token_BT = random_pairs(V, V, 4)
     logits_BTV = model(source_BS, length_B, token_BT)
     changed_BT = token_BT.clone()
     changed_BT[0, 3] = (token_BT[0, 3] + 1) % V
@@ -123,7 +117,7 @@ def test_the_source_is_read_both_ways_and_the_target_is_not() -> None:
 
 def test_gradients_reach_every_weight_and_none_comes_from_padding() -> None:
     model = model_of("learned, untied").train()
-    source_BS, length_B, token_BT = texts(4, 2)
+    source_BS, length_B, token_BT = random_pairs(V, V, 4, 2)
     source_BS[1, 2:] = 9  # a token that is nowhere else
     source_BS[0], token_BT = source_BS[0] % 9, token_BT % 9
     model(source_BS, length_B, token_BT).square().sum().backward()
@@ -134,7 +128,7 @@ def test_gradients_reach_every_weight_and_none_comes_from_padding() -> None:
 
 def test_a_beam_finds_the_best_continuation_for_each_source_of_a_batch() -> None:
     model = model_of("rotary, grouped")
-    source_BS, length_B, _ = texts(6, 2)
+    source_BS, length_B, _ = random_pairs(V, V, 6, 2)
 
     def search(source_BS: Tensor, length_B: Tensor) -> Any:
         state = model.start(model.encode(source_BS, length_B))
@@ -149,16 +143,16 @@ def test_a_beam_finds_the_best_continuation_for_each_source_of_a_batch() -> None
 def test_an_alignment_is_the_attention_to_the_source() -> None:
     model = model_of("rotary, grouped")
     source_S, target_T = torch.tensor([3, 4, 5, 0]).numpy(), torch.tensor([7, 8, 0]).numpy()
-    found = alignment(model, source_S, target_T, ["a", "b", "c", "<eos>"], ["x", "y", "<eos>"], merged=False)
-    assert list(found.weights)[:2] == ["layer 1", "layer 2"]
-    assert found.best.shape == (3, 4)
-    assert found.best.sum(1) == pytest.approx([1, 1, 1])
+    aligned = alignment(model, source_S, target_T, ["a", "b", "c", "<eos>"], ["x", "y", "<eos>"], merged=False)
+    assert list(aligned.weights)[:2] == ["layer 1", "layer 2"]
+    assert aligned.best.shape == (3, 4)
+    assert aligned.best.sum(1) == pytest.approx([1, 1, 1])
     # The same from the definition: the first layer's queries and keys.
     attention, stack = model.stack.blocks[0].attention, model.stack
     x_1Nd = stack.blocks[0].attention_norm(model.embedding(torch.tensor([[3, 4, 5, 0, 0, 7, 8]])))  # type: ignore[operator, union-attr]
     q_1HND, k_1GND, _ = attention.split(attention.qkv(x_1Nd), stack.scheme.turn(0, 7))  # type: ignore[operator, union-attr]
     p_HTS = (q_1HND @ k_1GND.mT / 2)[0, :, 4:, :4].softmax(-1)  # a head has 4 numbers
-    assert found.weights["layer 1"] == pytest.approx(p_HTS.mean(0).detach().numpy())
+    assert aligned.weights["layer 1"] == pytest.approx(p_HTS.mean(0).detach().numpy())
 
 
 def test_it_has_one_stack_and_one_embedding() -> None:
@@ -169,4 +163,4 @@ def test_it_has_one_stack_and_one_embedding() -> None:
 
 def test_learned_positions_end() -> None:
     with pytest.raises(ConfigError, match=r"position 13 is beyond model\.context = 12"):
-        model_of("learned, untied")(*texts(8))
+        model_of("learned, untied")(*random_pairs(V, V, 8))

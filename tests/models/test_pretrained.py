@@ -22,9 +22,9 @@ TEXT = "The cat sat on the mat and the cat sat still\n" * 20
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> WordVectors:
-    found = WordVectors(WORDS, np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32))
-    found.save(tmp_path / "v.firth")
-    return found
+    made = WordVectors(WORDS, np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32))
+    made.save(tmp_path / "v.firth")
+    return made
 
 
 def table(tmp_path: Path, **model: Any) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def test_a_translator_reads_its_source_with_them(
     assert any("4 of" in notice for notice in notices)
     (tmp_path / "v.firth").unlink()  # a run that goes on does not need it
     run = train_recipe(compose(table), tmp_path / "run", resume=True).path
-    found = load(run, "cpu")
-    assert isinstance(found.network, ConditionalDecoder)
-    tokens = [found.source_tokenizer.token(id) for id in range(found.source_tokenizer.vocab)]
-    row_Nd = found.network.source_embedding.weight.detach()[[tokens.index(word) for word in WORDS[:4]]]
+    translator = load(run, "cpu")
+    assert isinstance(translator.network, ConditionalDecoder)
+    tokens = [translator.source_tokenizer.token(id) for id in range(translator.source_tokenizer.vocab)]
+    row_Nd = translator.network.source_embedding.weight.detach()[[tokens.index(word) for word in WORDS[:4]]]
     expected_Nd = torch.from_numpy(np.stack([vectors[word] for word in WORDS[:4]]))
     assert torch.equal(row_Nd, expected_Nd) == fixed

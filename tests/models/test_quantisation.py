@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from shares import half
-from small_models import CONFIGS, random_model
+from small_models import CONFIGS, random_model, randomise
 from torch import Tensor, nn
 
 from firth.errors import ConfigError
@@ -59,11 +59,11 @@ def _layers(model: nn.Module) -> Iterator[tuple[str, QuantisedLinear]]:
 def logits(model: LanguageModel, token_BT: Tensor) -> Tensor:
     """A prompt of four tokens, then one by one."""
     state: Any = model.start(len(token_BT))
-    found = []
+    pieces = []
     for piece_BT in (token_BT[:, :4], *token_BT[:, 4:].split(1, dim=1)):
         logits_BTV, state = model.step(piece_BT, state)
-        found.append(logits_BTV)
-    return torch.cat(found, dim=1)
+        pieces.append(logits_BTV)
+    return torch.cat(pieces, dim=1)
 
 
 def tokens() -> Tensor:
@@ -82,10 +82,7 @@ def test_logits_are_those_of_the_dequantised_weights(name: str, kind: Quantisati
 def test_torchs_int4_kernel_gives_the_same_logits(tied: bool) -> None:
     config = TransformerConfig(kind="transformer", width=64, depth=2, heads=2, context=12, tied=tied, hidden=192)
     model = language_model(config, VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.1, generator=generator)
+    randomise(model, std=0.1)
     quantised, plain = pair(model.eval(), "int4")
     assert all(getattr(layer, "ordered", False) for path, layer in _layers(quantised) if "output" not in path)
     before, after = logits(plain, tokens()), logits(quantised, tokens())
@@ -156,9 +153,7 @@ def test_translators_are_quantised_with_their_encoders() -> None:
         (seq2seq(recurrent, VOCAB, VOCAB), 2 + 2 + 1),
     )
     for model, matrices in models:
-        generator = torch.Generator().manual_seed(0)
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.2, generator=generator)
+        randomise(model, std=0.2)
         before_BTV = model.eval()(source_BS, length_B, tokens()[:2])
         assert quantise(model, "int8").matrices == matrices
         after_BTV = model(source_BS, length_B, tokens()[:2])
@@ -168,9 +163,7 @@ def test_translators_are_quantised_with_their_encoders() -> None:
 @torch.inference_mode()
 def test_both_directions_of_an_encoder_are_quantised() -> None:
     model = encoder(RecurrentEncoderConfig(kind="lstm", width=32, embedding=32), VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        parameter.normal_(0.0, 0.3, generator=generator)
+    randomise(model, std=0.3)
     before_BTd = model.eval()(tokens(), torch.tensor([9, 4, 1]))
     assert quantise(model, "int8").matrices == 2 * 2
     after_BTd = model(tokens(), torch.tensor([9, 4, 1]))

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from shares import half
+from small_models import randomise
 from tiny_runs import assert_stopping_changes_nothing, tiny
 from tolerance import assert_equal
 from torch import Tensor, nn
@@ -35,10 +36,7 @@ RATES: dict[str, float] = {
 
 def made(**options: Any) -> RecurrentLM:
     model = language_model(RecurrentConfig(**({"kind": "lstm", "width": WIDTH, "depth": 2} | options)), VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0.0, 0.5, generator=generator)
+    randomise(model)
     assert isinstance(model, RecurrentLM)
     return model.double()
 
@@ -93,11 +91,11 @@ PLACES = [*({name: RATES[name]} for name in RATES), RATES]
 def test_each_place_has_its_own_rate_and_mask(locked: bool, rates: dict[str, float]) -> None:
     for kind, tied in itertools.product(KINDS, (False, True)):
         model = made(kind=kind, tied=tied, dropout_locked=locked, **rates)
-        found = drawing(lambda model=model: model(tokens())[0])  # type: ignore[misc]
+        logits = drawing(lambda model=model: model(tokens())[0])  # type: ignore[misc]
         all_rates = dict.fromkeys(RATES, 0.0) | rates
         truth = drawing(lambda model=model, all_rates=all_rates: by_hand(model, tokens(), all_rates, locked))  # type: ignore[misc]
-        assert_equal(found.detach(), truth.detach())
-        assert (found - model.eval()(tokens())[0]).abs().max() > 0.01, "something was dropped"
+        assert_equal(logits.detach(), truth.detach())
+        assert (logits - model.eval()(tokens())[0]).abs().max() > 0.01, "something was dropped"
 
 
 def test_a_place_without_a_rate_of_its_own_has_the_common_one() -> None:
@@ -121,15 +119,15 @@ def test_dropout_alone_draws_what_torchs_dropout_draws_at_the_three_places(kind:
         x = model.recurrent.layers[1](F.dropout(x, 0.3))[0]
         return model.readout(F.dropout(x, 0.3))
 
-    found, truth = (drawing(lambda run=run: (run(), torch.rand(3))) for run in (lambda: model(tokens())[0], as_before))  # type: ignore[misc]
-    assert all(torch.equal(one, other) for one, other in zip(found, truth, strict=True))
+    drawn, truth = (drawing(lambda run=run: (run(), torch.rand(3))) for run in (lambda: model(tokens())[0], as_before))  # type: ignore[misc]
+    assert all(torch.equal(one, other) for one, other in zip(drawn, truth, strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_outside_training_the_model_is_the_one_without_them_and_draws_nothing(kind: str) -> None:
     model, plain = made(kind=kind, dropout_locked=True, **RATES).eval(), made(kind=kind).eval()
-    found, after = drawing(lambda: (model(tokens())[0], torch.rand(3)))
-    assert torch.equal(found, plain(tokens())[0])
+    logits, after = drawing(lambda: (model(tokens())[0], torch.rand(3)))
+    assert torch.equal(logits, plain(tokens())[0])
     assert torch.equal(after, drawing(lambda: torch.rand(3)))
 
 

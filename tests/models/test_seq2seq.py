@@ -10,6 +10,7 @@ import pytest
 import torch
 from shares import half
 from torch import Tensor, nn
+from translations import random_pairs
 
 from firth.errors import ConfigError
 from firth.layers.recurrent import CELLS, Recurrent
@@ -77,15 +78,6 @@ def drawn(model: Any) -> Any:
     return model.double().eval()
 
 
-def texts(*lengths: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources of these lengths, padded, and targets of five tokens."""
-    generator = torch.Generator().manual_seed(1)
-    source_BS = torch.randint(1, SOURCE_V, (len(lengths), max(lengths)), generator=generator)
-    length_B = torch.tensor(lengths)
-    source_BS[torch.arange(max(lengths)) >= length_B[:, None]] = 0
-    return source_BS, length_B, torch.randint(0, TARGET_V, (len(lengths), 5), generator=generator)
-
-
 def array(tensor: Tensor) -> rnnsearch.Array:
     return np.asarray(tensor.detach().numpy(), np.float64)
 
@@ -111,7 +103,7 @@ def oracle_of(model: RecurrentDecoder) -> rnnsearch.RnnSearchDecoder:
 
 def test_rnnsearch_is_the_published_decoder() -> None:
     model = recurrent()
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 7, 4, 1)
     encoded = model.encode(source_BS, length_B)
     first_LBd = model.start(encoded).recurrent.h_LBd
     logits_BTV = model(source_BS, length_B, token_BT)
@@ -131,7 +123,7 @@ def test_rnnsearch_is_the_published_decoder() -> None:
 
 def test_the_decoder_starts_from_the_backward_state_at_the_first_source_token() -> None:
     model = recurrent()
-    source_BS, length_B, _ = texts(6, 3)
+    source_BS, length_B, _ = random_pairs(SOURCE_V, TARGET_V, 6, 3)
     encoded = model.encode(source_BS, length_B)
     back_Bd = encoded.memory_BSm[:, 0, model.config.width :]
     assert model.first is not None
@@ -141,7 +133,7 @@ def test_the_decoder_starts_from_the_backward_state_at_the_first_source_token() 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_attention_the_decoder_is_a_language_model_that_starts_from_the_encoders_last_state(kind: str) -> None:
     model = recurrent(kind, attention="none", depth=2)
-    source_BS, length_B, token_BT = texts(6, 3)
+    source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 6, 3)
     assert isinstance(model.recurrent, Recurrent)
     for b, length in enumerate(length_B.tolist()):
         _, last = model.encoder(model.source_embedding(source_BS[b : b + 1, :length]))
@@ -157,7 +149,7 @@ def test_the_transformer_is_torchs() -> None:
         copy_block(ours, theirs)
     for ours, theirs in [*zip(model.decoder.blocks, peer.decoder.layers, strict=True)]:
         copy_block(ours, theirs)
-    source_BS, length_B, token_BT = texts(7, 4, 1)
+    source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 7, 4, 1)
     padded_BS = torch.arange(source_BS.shape[1]) >= length_B[:, None]
     causal_TT = torch.ones(token_BT.shape[1], token_BT.shape[1], dtype=torch.bool).triu(1)
     expected_BTd = peer(
@@ -209,7 +201,7 @@ PARTS = ("weight", "bias")
 class TestSeams:
     def test_step_by_step_is_all_at_once(self, kind: str, form: str) -> None:
         model = model_of(kind, form)
-        source_BS, length_B, token_BT = texts(6, 3)
+        source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 6, 3)
         state = model.start(model.encode(source_BS, length_B))
         stepped = []
         for token_B in token_BT.unbind(1):
@@ -219,7 +211,7 @@ class TestSeams:
 
     def test_neither_padding_nor_company_changes_a_logit(self, kind: str, form: str) -> None:
         model = model_of(kind, form)
-        source_BS, length_B, token_BT = texts(6, 3, 5)
+        source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 6, 3, 5)
         together = model(source_BS, length_B, token_BT)
         for b, length in enumerate(length_B.tolist()):
             alone = model(source_BS[b : b + 1, :length], length_B[b : b + 1], token_BT[b : b + 1])
@@ -227,7 +219,7 @@ class TestSeams:
 
     def test_rows_of_a_state_can_be_taken_in_any_order(self, kind: str, form: str) -> None:
         model = model_of(kind, form)
-        source_BS, length_B, token_BT = texts(6, 3, 5)
+        source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 6, 3, 5)
         rows = torch.tensor([2, 0, 0])
         _, state = model.step(token_BT[:, :2], model.start(model.encode(source_BS, length_B)))
         selected, _ = model.step(token_BT[rows, 2:], state.select(rows))
@@ -235,7 +227,7 @@ class TestSeams:
 
     def test_every_weight_gets_a_gradient(self, kind: str, form: str) -> None:
         model = model_of(kind, form)
-        model(*texts(6, 3)).square().sum().backward()
+        model(*random_pairs(SOURCE_V, TARGET_V, 6, 3)).square().sum().backward()
         silent = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
         assert not silent
 
@@ -266,7 +258,7 @@ class TestSeams:
     ],
 )
 def test_rows_that_share_a_source_see_what_rows_with_one_each_see(kind: str, form: str, choices: list[list[int]]) -> None:
-    model, (source_BS, length_B, token_BT) = model_of(kind, form), texts(6, 3, 4)
+    model, (source_BS, length_B, token_BT) = model_of(kind, form), random_pairs(SOURCE_V, TARGET_V, 6, 3, 4)
     text_R, state = torch.arange(3), model.start(model.encode(source_BS, length_B))
     for n, rows in enumerate(choices):
         _, state = model.step(token_BT[text_R, n : n + 1], state)
@@ -277,7 +269,7 @@ def test_rows_that_share_a_source_see_what_rows_with_one_each_see(kind: str, for
 
 @pytest.mark.parametrize(("kind", "form"), [("gru", "search"), ("transformer", "2017")])
 def test_a_beam_copies_no_source_before_a_text_is_done(kind: str, form: str) -> None:
-    model, (source_BS, length_B, _) = model_of(kind, form), texts(6, 3, 4)
+    model, (source_BS, length_B, _) = model_of(kind, form), random_pairs(SOURCE_V, TARGET_V, 6, 3, 4)
     state = model.start(model.encode(source_BS, length_B))
     begun = state.select(torch.tensor([0, 0, 1, 1, 2, 2]))
     assert looked_at(begun) is looked_at(state)
@@ -294,7 +286,7 @@ def looked_at(state: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("make", [recurrent, transformer])
-def test_one_embedding_for_both_sides(make: Any) -> None:
+def test_one_embedding_may_serve_both_sides(make: Any) -> None:
     model = make(shared=True)
     assert model.source_embedding is model.embedding
 
@@ -342,7 +334,7 @@ def test_any_encoder_goes_with_any_decoder(decoder: Any) -> None:
         config = RecurrentSeq2SeqConfig(kind=decoder, width=6, embedding=8, depth=2)  # type: ignore[arg-type]
         model = RecurrentDecoder(config, TransformerText(stack, 2), TARGET_V, vectors)
     drawn(model)
-    source_BS, length_B, token_BT = texts(6, 3)
+    source_BS, length_B, token_BT = random_pairs(SOURCE_V, TARGET_V, 6, 3)
     whole_BTV = model(source_BS, length_B, token_BT)
     state, steps = model.start(model.encode(source_BS, length_B)), []
     for t in range(token_BT.shape[1]):

@@ -51,8 +51,8 @@ def test_logits_vectors_and_attention_are_those_of_copies_in_every_layer(groups:
     assert list(calls) == [4]
     assert torch.equal(calls[4].q_BHQD, expected[4].q_BHQD)
     assert depth(shared) == DEPTH
-    found = zip(layers(shared, TOKEN_BT, LENGTH_B), layers(copied, TOKEN_BT, LENGTH_B), strict=True)
-    assert all(torch.equal(one, other) for one, other in found)
+    states = zip(layers(shared, TOKEN_BT, LENGTH_B), layers(copied, TOKEN_BT, LENGTH_B), strict=True)
+    assert all(torch.equal(one, other) for one, other in states)
 
 
 def test_the_gradient_is_the_sum_over_the_layers() -> None:

@@ -32,11 +32,11 @@ def crf() -> ConditionalRandomField:
 def scores(readout: ConditionalRandomField, row: int) -> dict[tuple[int, ...], Tensor]:
     """s(x, y) of every sequence of tags, in a loop."""
     start, move, end = readout.crf.start_C, readout.crf.transition_CC, readout.crf.end_C
-    found = {}
+    score_of = {}
     for tags in itertools.product(range(3), repeat=int(COUNT_B[row])):
         total = start[tags[0]] + end[tags[-1]] + sum(LOGITS_BWC[row, w, tag] for w, tag in enumerate(tags))
-        found[tags] = total + sum(move[one, other] for one, other in itertools.pairwise(tags))
-    return found
+        score_of[tags] = total + sum(move[one, other] for one, other in itertools.pairwise(tags))
+    return score_of
 
 
 def test_there_is_one_readout_for_each_kind() -> None:
@@ -83,9 +83,9 @@ def crf_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_tagger_with_a_crf_learns_is_loaded_and_never_starts_a_span_in_the_middle(crf_run: Path) -> None:
     run = load(crf_run, kind=TaggerRun)
     assert run.evaluate()["f1"] == 1.0
-    (found,) = run.tag(["Ada Lovelace saw London"])
-    assert found.tags == ("B-PER", "I-PER", "O", "B-LOC")
-    assert all(0.5 < probability <= 1 for probability in found.probabilities)
+    (sentence,) = run.tag(["Ada Lovelace saw London"])
+    assert sentence.tags == ("B-PER", "I-PER", "O", "B-LOC")
+    assert all(0.5 < probability <= 1 for probability in sentence.probabilities)
     move_CC = run.network.readout.crf.transition_CC
     outside, inside = run.labels.index("O"), run.labels.index("I-PER")
     begins = run.labels.index("B-PER")

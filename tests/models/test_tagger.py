@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 
 from firth.models import AverageConfig, EncoderConfig, RecurrentEncoderConfig, TransformerEncoderConfig, size_of
 from firth.models.encoder import RecurrentEncoder
@@ -42,10 +43,7 @@ ENCODERS: dict[str, EncoderConfig] = {
 
 def made(name: str) -> Tagger:
     model = tagger(ENCODERS[name], TOKENIZER.vocab, TAGS)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():  # all of them: first weights have biases of zero
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double().eval()
+    return randomise(model).double().eval()
 
 
 def logits(model: Tagger, sentences: list[list[str]], padding: int = 0) -> list[torch.Tensor]:
@@ -96,7 +94,7 @@ def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word(name: str) -
     beside = 0 if model.spelling.features is not None else len(by_hand(model.spelling, "a"))
     plain = torch.nn.LSTM(5 + beside, 4, bidirectional=True, batch_first=True).double()
     plain.load_state_dict(encoder.recurrent.layers[0].state_dict())
-    for sentence, found in zip(SENTENCES, logits(model, SENTENCES), strict=True):
+    for sentence, logits_WC in zip(SENTENCES, logits(model, SENTENCES), strict=True):
         x_Te, firsts = [], []
         for word in sentence:
             firsts.append(len(x_Te))
@@ -106,7 +104,7 @@ def test_the_logits_are_torchs_lstm_at_the_first_piece_of_each_word(name: str) -
             else:
                 x_Te += [pieces[0] + spelled, *pieces[1:]]
         x_Td = plain(torch.stack(x_Te)[None])[0][0]
-        assert torch.allclose(found, x_Td[firsts] @ model.output.weight.T + model.output.bias, rtol=1e-10)
+        assert torch.allclose(logits_WC, x_Td[firsts] @ model.output.weight.T + model.output.bias, rtol=1e-10)
     assert max(len(TOKENIZER.encode(word)) for sentence in SENTENCES for word in sentence) > 1
 
 
@@ -116,8 +114,8 @@ def test_a_spelling_is_the_same_however_long_the_others_are(name: str) -> None:
     assert model is not None
     words = ["a", "cats", "unseen", "é"]
     symbols = [torch.from_numpy(spelling(word).astype(np.int64)) for word in words]
-    found = model(torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True))
-    for word, row in zip(words, found, strict=True):
+    rows = model(torch.nn.utils.rnn.pad_sequence(symbols, batch_first=True))
+    for word, row in zip(words, rows, strict=True):
         assert torch.allclose(row, by_hand(model, word), rtol=1e-12)
 
 

@@ -109,17 +109,17 @@ def test_work_inside_a_display_is_shown_in_it(notebook: list[tuple[str, str, str
 
 
 def test_other_threads_and_callers_who_decline_stay_silent() -> None:
-    found: list[Progress] = []
+    displays: list[Progress] = []
 
     def ask() -> None:
         with showing(True) as work:
-            found.append(work)
+            displays.append(work)
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
     with showing(False) as work:
-        assert found == [work] == [silent]
+        assert displays == [work] == [silent]
 
 
 def test_an_error_ends_the_display() -> None:

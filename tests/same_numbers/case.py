@@ -118,17 +118,17 @@ def says(run: Run[Any]) -> Numbers:
         case "translation":
             return _translation(run)
         case "classification":
-            found = run.classify(["a great film", "what an awful dull story", "film"])
-            return {"probabilities": [[*one.probabilities.values()] for one in found]}
+            answers = run.classify(["a great film", "what an awful dull story", "film"])
+            return {"probabilities": [[*one.probabilities.values()] for one in answers]}
         case "tagging":
-            found = run.tag(["Ada saw London", "he saw Ada Lovelace"])
-            return {"tags": [[*one.tags] for one in found], "probabilities": [[*one.probabilities] for one in found]}
+            answers = run.tag(["Ada saw London", "he saw Ada Lovelace"])
+            return {"tags": [[*one.tags] for one in answers], "probabilities": [[*one.probabilities] for one in answers]}
         case "answer":
-            found = run.answer("Where does Anna live ?", "Anna lives in Rome . Bert lives in Oslo .")
-            return {"answer": found.text, "probabilities": found.probability}
+            answers = run.answer("Where does Anna live ?", "Anna lives in Rome . Bert lives in Oslo .")
+            return {"answer": answers.text, "probabilities": answers.probability}
         case "masked":
-            (found,) = run.fill("the l__st")
-            return {"fillers": [one.filler for one in found], "probabilities": [one.probability for one in found]}
+            (answers,) = run.fill("the l__st")
+            return {"fillers": [one.filler for one in answers], "probabilities": [one.probability for one in answers]}
         case "electra":
             return {"probabilities": [[*one.probabilities] for one in run.replaced(["the list", "a name is"])]}
         case "caption":
@@ -153,8 +153,8 @@ def _language(run: Run[Any]) -> Numbers:
 def _continued(run: Run[Any]) -> Numbers:
     prompt = "the list" if run.task.name == "next-token" else "name 3" if run.task.name == "conversation" else "ab"
     greedy = run.generate(prompt, tokens=20, temperature=0.0)
-    found = run.continuations(prompt, run.decoding({"beam": 3, "tokens": 6}))
-    return {"greedy": greedy, "beam": [[one.text, one.score] for one in found]}
+    continuations = run.continuations(prompt, run.decoding({"beam": 3, "tokens": 6}))
+    return {"greedy": greedy, "beam": [[one.text, one.score] for one in continuations]}
 
 
 def _translation(run: Run[Any]) -> Numbers:

@@ -153,13 +153,13 @@ def _stepwise(run: Any, prompt: str, settings: Table) -> str:
 
 
 def _shares(run: Any, prompt: str, settings: Table) -> list[Any]:
-    found = next_token(run, prompt, [], run.decoding(settings), top=4)
-    return [[one.token, one.probability, one.share] for one in found.candidates]
+    step = next_token(run, prompt, [], run.decoding(settings), top=4)
+    return [[one.token, one.probability, one.share] for one in step.candidates]
 
 
 def _search(run: Any, prompt: str, settings: Table) -> list[Any]:
-    found = run.continuations(prompt, run.decoding({"tokens": 6} | settings))
-    return [[one.text, one.score, one.finished] for one in found]
+    continuations = run.continuations(prompt, run.decoding({"tokens": 6} | settings))
+    return [[one.text, one.score, one.finished] for one in continuations]
 
 
 def _engine(run: Any, chosen: dict[str, Table] = SAMPLED) -> Numbers:
@@ -198,8 +198,8 @@ def _translated(pairs: str, model: Table, seed: int, noise: float) -> Numbers:
     texts = ["1 2 3", "7", "4 4 4 9"]
 
     def told(settings: Table, sample: bool) -> list[Any]:
-        found = run.translations(texts, run.decoding({"tokens": 6} | settings), sample=sample, progress=False)
-        return [[[one.text, one.score, one.finished] for one in beam] for beam in found]
+        translations = run.translations(texts, run.decoding({"tokens": 6} | settings), sample=sample, progress=False)
+        return [[[one.text, one.score, one.finished] for one in beam] for beam in translations]
 
     return {
         "sample": {name: told(settings, True) for name, settings in SAMPLED.items()},
@@ -214,9 +214,9 @@ def _many(seed: int, noise: float) -> Numbers:
     recipe = text_recipe({"kind": "gru", "width": 8}) | {"data": {"text": MANY * 2, "valid": 0.0}}
     recipe["training"] = {**recipe["training"], "context": 32}
     run = Case(recipe, seed, noise).run
-    found = {"search": {name: _search(run, MANY[:3], one) for name, one in SEARCHED.items()}}
+    numbers = {"search": {name: _search(run, MANY[:3], one) for name, one in SEARCHED.items()}}
     run.network.float()
-    return found | {"search, float32": {name: _search(run, MANY[:3], one) for name, one in SEARCHED.items()}}
+    return numbers | {"search, float32": {name: _search(run, MANY[:3], one) for name, one in SEARCHED.items()}}
 
 
 def _fast(model: Table, seed: int, noise: float) -> Numbers:
@@ -235,8 +235,8 @@ def _fast(model: Table, seed: int, noise: float) -> Numbers:
 def _fast_translation(pairs: str, seed: int, noise: float) -> Numbers:
     run = Case(pair_recipe(pairs, WIDE | {"bias": True}), seed, noise).run
     run.network.float()
-    found = run.translations(["1 2 3", "7", "4 4 4 9"], run.decoding({"beam": 3, "tokens": 6}), progress=False)
-    return {"search": [[[one.text, one.score, one.finished] for one in beam] for beam in found]}
+    translations = run.translations(["1 2 3", "7", "4 4 4 9"], run.decoding({"beam": 3, "tokens": 6}), progress=False)
+    return {"search": [[[one.text, one.score, one.finished] for one in beam] for beam in translations]}
 
 
 def _stepped(run: Any, rows: int) -> list[float]:

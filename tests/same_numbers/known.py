@@ -25,18 +25,18 @@ Compute = Callable[[int, float], Numbers]
 
 def known() -> dict[str, Numbers]:
     """By case: the seed of its weights, and its numbers."""
-    found: dict[str, Numbers] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return found
+    numbers_of: dict[str, Numbers] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return numbers_of
 
 
 def cases(folder: Path) -> dict[str, Compute]:
     """For each case, a function that computes its numbers from the seed of its weights and the noise in them."""
-    files, found = Files(folder), {}
+    files, computes = Files(folder), {}
     tasks: set[str] = set()
     for name, table in recipes(files).items():
-        found[name] = _compute(table, table["objective"]["kind"] not in tasks)
+        computes[name] = _compute(table, table["objective"]["kind"] not in tasks)
         tasks.add(table["objective"]["kind"])
-    return {**found, **decoded(files.pairs)}
+    return {**computes, **decoded(files.pairs)}
 
 
 def _compute(table: dict[str, Any], evaluated: bool) -> Compute:

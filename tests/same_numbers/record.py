@@ -32,14 +32,14 @@ def main() -> None:
         computed, old = cases(Path(folder)), known() if RECORD.exists() else {}
         if unknown := set(asked) - set(computed) - {"--all"}:
             sys.exit(f"there are no such cases: {', '.join(sorted(unknown))}")
-        found = {}
+        recorded = {}
         for name, compute in computed.items():
             if name in old and name not in asked and "--all" not in asked:
-                found[name] = old[name]
+                recorded[name] = old[name]
                 continue
-            found[name] = sure(name, compute)
+            recorded[name] = sure(name, compute)
             print(name, flush=True)
-    RECORD.write_text(as_json(found), encoding="utf-8")
+    RECORD.write_text(as_json(recorded), encoding="utf-8")
 
 
 def sure(name: str, compute: Any) -> Numbers:
@@ -59,10 +59,10 @@ def rounded(numbers: Any) -> Any:
     return float(f"{numbers:.{DIGITS}g}") if isinstance(numbers, float) else numbers
 
 
-def as_json(found: dict[str, Numbers]) -> str:
+def as_json(numbers_of: dict[str, Numbers]) -> str:
     """A line for each quantity of a case."""
     cases = []
-    for name, numbers in found.items():
+    for name, numbers in numbers_of.items():
         lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in numbers.items()]
         cases.append(f" {json.dumps(name, ensure_ascii=False)}: {{\n" + ",\n".join(lines) + "\n }")
     return "{\n" + ",\n".join(cases) + "\n}\n"

@@ -83,8 +83,8 @@ def test_averages_are_weighted_by_idf_like_the_loops_in_float64(vectors: WordVec
 
     expected = [cosine(mean("a Motel in the rain"), mean(text)) for text in TEXTS]
     embedder = AveragedVectors(vectors, TfIdf.of(TEXTS))
-    found = Dense(embedder, embedder(TEXTS)).scores("a Motel in the rain")
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    cosines = Dense(embedder, embedder(TEXTS)).scores("a Motel in the rain")
+    np.testing.assert_allclose(cosines, expected, atol=1e-6)
 
 
 def test_a_word_is_looked_up_as_it_is_written_and_then_in_lower_case() -> None:
@@ -94,9 +94,9 @@ def test_a_word_is_looked_up_as_it_is_written_and_then_in_lower_case() -> None:
 
 
 def test_a_motel_is_found_by_its_meaning(vectors: WordVectors) -> None:
-    found = build(TEXTS, vectors=vectors).search("Seattle motel")
-    assert names(found["tfidf"]) == ["1"]
-    assert names(found["vectors"])[:2] == ["1", "3"]
+    hits = build(TEXTS, vectors=vectors).search("Seattle motel")
+    assert names(hits["tfidf"]) == ["1"]
+    assert names(hits["vectors"])[:2] == ["1", "3"]
     assert names(build(TEXTS, vectors=vectors).search("downpour", top=1)["vectors"]) == ["2"]
 
 
@@ -159,9 +159,9 @@ def test_documents_are_files_lines_or_records(tmp_path: Path) -> None:
     ]
     assert [document.text for document in read_documents(tmp_path / "sub" / "b.csv", field="n")] == ["1", "2"]
     (tmp_path / "sub" / "a.txt").write_text("five", encoding="utf-8")
-    found = read_documents(f"{tmp_path}/**/a.txt")
-    assert len({document.name for document in found}) == 2, "files of one name in two folders are told apart"
-    assert [document.text for document in found] == ["one\n\ntwo\n", "five"]
+    documents = read_documents(f"{tmp_path}/**/a.txt")
+    assert len({document.name for document in documents}) == 2, "files of one name in two folders are told apart"
+    assert [document.text for document in documents] == ["one\n\ntwo\n", "five"]
 
 
 def test_a_folder_of_nothing_is_an_error(tmp_path: Path) -> None:

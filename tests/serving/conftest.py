@@ -71,8 +71,8 @@ def pair_lab(lab: str, pair_library: RunLibrary) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """The system's Chromium, started once."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
         reason = "there is no Chromium on this machine; install it (on Debian: apt-get install chromium)"
         pytest.fail(reason) if os.environ.get("FIRTH_BROWSER") == "required" else pytest.skip(reason)
     from playwright.sync_api import sync_playwright
@@ -80,7 +80,7 @@ def chromium() -> Iterator[Any]:
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_playwright() as playwright:
         # All pages in one process, which then has Plotly compiled for the second of them.
-        browser = playwright.chromium.launch(executable_path=found, args=["--process-per-site", *["--no-sandbox"] * root])
+        browser = playwright.chromium.launch(executable_path=program, args=["--process-per-site", *["--no-sandbox"] * root])
         yield browser
         browser.close()
 

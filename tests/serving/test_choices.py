@@ -35,8 +35,8 @@ STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 def sent(room: str, control: str) -> list[dict[str, Any]]:
     """The options of a control as the page gets them."""
     told = contents(RunLibrary(), rooms())
-    found: list[dict[str, Any]] = next(one for one in told["rooms"] if one["name"] == room)["choices"][control]
-    return found
+    options: list[dict[str, Any]] = next(one for one in told["rooms"] if one["name"] == room)["choices"][control]
+    return options
 
 
 @pytest.mark.parametrize(

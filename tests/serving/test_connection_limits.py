@@ -39,14 +39,14 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with listening(application, ConnectionLimits()) as found:
-        yield found
+    with listening(application, ConnectionLimits()) as number:
+        yield number
 
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[int]:
-    with listening(application, QUICK) as found:
-        yield found
+    with listening(application, QUICK) as number:
+        yield number
 
 
 def connect(port: int) -> socket.socket:
@@ -61,11 +61,11 @@ def several(port: int, count: int) -> Iterator[list[socket.socket]]:
 
 def read(client: socket.socket) -> bytes:
     """Everything until the server closes the connection."""
-    found = b""
+    received = b""
     with suppress(ConnectionResetError):
         while piece := client.recv(1 << 16):
-            found += piece
-    return found
+            received += piece
+    return received
 
 
 def status(answer: bytes) -> int:

@@ -28,10 +28,10 @@ ASKED: Any = [{"role": "user", "content": "name 7"}]
 def client(request: pytest.FixtureRequest, bpe_run: Path, chat_library: RunLibrary) -> Iterator[openai.OpenAI]:
     with (
         serving(bpe_run, chat_library.runs["digits"], apart=request.param) as served,
-        openai.OpenAI(base_url=served.url, api_key="none", max_retries=0) as found,
+        openai.OpenAI(base_url=served.url, api_key="none", max_retries=0) as openai_client,
     ):
         _is_served(served)
-        yield found
+        yield openai_client
 
 
 def _is_served(served: Served) -> None:
@@ -66,9 +66,9 @@ def test_log_probabilities_and_streams_do_not_change_it(client: openai.OpenAI, l
 def test_response_format_is_a_schema(client: openai.OpenAI) -> None:
     given: Any = {"type": "json_schema", "json_schema": {"name": "number", "strict": True, "schema": SCHEMA}}
     for choice in complete(client, response_format=given):
-        found = json.loads(choice.text)
-        assert found["kind"] in ("odd", "even")
-        assert found["n"] in range(1, 21)
+        answer = json.loads(choice.text)
+        assert answer["kind"] in ("odd", "even")
+        assert answer["n"] in range(1, 21)
     for choice in complete(client, response_format={"type": "json_object"}, temperature=0.0):
         assert choice.text.startswith("{")
     plain, same = complete(client), complete(client, response_format={"type": "text"})

@@ -45,9 +45,9 @@ def server(char_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Two slots, a queue of two, bodies of 20,000 bytes."""
     folder = tmp_path_factory.mktemp("fronts")
     limits = ("--slots", 2, "--queue", 2, "--max-body", 20_000)
-    with fronted(folder, char_run, options=limits) as found:
-        yield found
-    assert found.process.returncode == 0
+    with fronted(folder, char_run, options=limits) as fronts:
+        yield fronts
+    assert fronts.process.returncode == 0
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def expected(run: Path) -> str:
 
 
 def counted(served: Fronted, name: str) -> float:
-    found = re.search(rf"^{re.escape(name)} (\S+)$", served.ask("/metrics").text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    line = re.search(rf"^{re.escape(name)} (\S+)$", served.ask("/metrics").text, re.MULTILINE)
+    return float(line[1]) if line else 0.0
 
 
 def test_every_front_answers_as_one_process_does(served: Fronted, char_run: Path) -> None:
@@ -182,8 +182,8 @@ def test_every_front_serves_every_run(chat_library: RunLibrary, tmp_path: Path) 
             assert whole["choices"][0]["message"]["content"] == run.chat(messages)
             events = streamed(reply(begin(connection, "/v1/chat/completions", chat | {"stream": True})).text)
             assert "".join(event["choices"][0]["delta"].get("content", "") for event in events) == run.chat(messages)
-            found = reply(begin(connection, "/v1/classify", {"model": "classification", "input": "a great film"})).json
-            assert found["data"][0]["label"] == toolkit.load(classifier, "cpu").classify(["a great film"])[0].label
+            classified = reply(begin(connection, "/v1/classify", {"model": "classification", "input": "a great film"})).json
+            assert classified["data"][0]["label"] == toolkit.load(classifier, "cpu").classify(["a great film"])[0].label
             cannot = reply(begin(connection, "/v1/completions", PROMPT | {"model": "classification"}))
             assert (cannot.status, "and cannot generate; it can: classify" in cannot.error["message"]) == (400, True), cannot.text
 

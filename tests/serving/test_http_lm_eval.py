@@ -24,9 +24,9 @@ import lm_eval
 from lm_eval.tasks import TaskManager
 address, model, tokenizer, folder = sys.argv[1:]
 arguments = f"model={model},base_url={address}/completions,tokenizer={tokenizer},tokenizer_backend=huggingface,num_concurrent=2"
-found = lm_eval.simple_evaluate("local-completions", model_args=arguments, tasks=["lines"], batch_size=3, log_samples=True,
+scored = lm_eval.simple_evaluate("local-completions", model_args=arguments, tasks=["lines"], batch_size=3, log_samples=True,
     task_manager=TaskManager(include_path=folder, include_defaults=False), bootstrap_iters=0)
-print(json.dumps([[one["doc"], [float(value[0]) for value in one["filtered_resps"]]] for one in found["samples"]["lines"]]))
+print(json.dumps([[one["doc"], [float(value[0]) for value in one["filtered_resps"]]] for one in scored["samples"]["lines"]]))
 """
 
 TASK = """
@@ -66,11 +66,11 @@ def test_loglikelihoods_are_those_of_score(tmp_path: Path) -> None:
         command = [sys.executable, "-c", CODE, served.url, "gpt", str(tmp_path / "exported"), str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.strip().splitlines()[-1])
+    log_likelihoods = json.loads(done.stdout.strip().splitlines()[-1])
     run = firth.load(run_path, "cpu")
     assert isinstance(run, LanguageModelRun)
     assert run.tokenizer.eos is not None
-    assert len(found) == len(PAIRS)
-    for document, values in found:
+    assert len(log_likelihoods) == len(PAIRS)
+    for document, values in log_likelihoods:
         expected = [score.log_probability for score in run.score([document["one"], document["other"]])]
         assert values == pytest.approx(expected, abs=1e-3), document

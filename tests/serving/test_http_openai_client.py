@@ -22,14 +22,14 @@ PROMPT = "the list "
 @pytest.fixture(scope="module")
 def served(char_run: Path, transformer_run: Path, word_run: Path, bpe_run: Path, chat_library: RunLibrary) -> Iterator[Served]:
     """char (GRU), transformer, word, bpe (Transformer over subwords), digits (trained on conversations)."""
-    with serving(char_run, transformer_run, word_run, bpe_run, chat_library.runs["digits"]) as found:
-        yield found
+    with serving(char_run, transformer_run, word_run, bpe_run, chat_library.runs["digits"]) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=served.url, api_key="none", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=served.url, api_key="none", max_retries=0) as openai_client:
+        yield openai_client
 
 
 def run_of(served: Served, name: str) -> LanguageModelRun:
@@ -39,15 +39,18 @@ def run_of(served: Served, name: str) -> LanguageModelRun:
 @pytest.mark.parametrize("name", ["char", "transformer", "word", "bpe"])
 def test_a_greedy_text_is_that_of_generate(client: openai.OpenAI, served: Served, name: str) -> None:
     expected = run_of(served, name).generate(PROMPT, tokens=30, temperature=0)
-    found = client.completions.create(model=name, prompt=PROMPT, max_tokens=30, temperature=0)
-    assert found.choices[0].text == expected
-    assert found.usage is not None
+    completion = client.completions.create(model=name, prompt=PROMPT, max_tokens=30, temperature=0)
+    assert completion.choices[0].text == expected
+    assert completion.usage is not None
     prompt_tokens = len(run_of(served, name).prompt_ids(PROMPT))
-    assert (found.usage.prompt_tokens, found.usage.total_tokens) == (prompt_tokens, prompt_tokens + found.usage.completion_tokens)
+    assert (completion.usage.prompt_tokens, completion.usage.total_tokens) == (
+        prompt_tokens,
+        prompt_tokens + completion.usage.completion_tokens,
+    )
     with client.completions.create(model=name, prompt=PROMPT, max_tokens=30, temperature=0, stream=True) as stream:
         chunks = list(stream)
     assert "".join(chunk.choices[0].text for chunk in chunks) == expected
-    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == found.choices[0].finish_reason
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == completion.choices[0].finish_reason
     assert {chunk.choices[0].finish_reason for chunk in chunks[:-1]} <= {None}
 
 
@@ -57,9 +60,9 @@ def test_prompts_are_texts_or_ids_one_or_several(client: openai.OpenAI, served: 
     ids = [run.prompt_ids(prompt).tolist() for prompt in ("the list", "a name")]
     several = [["the list", "a name"], ids]
     for prompt in several:
-        found = client.completions.create(model="bpe", prompt=prompt, max_tokens=8, temperature=0)  # type: ignore[arg-type]
-        assert [choice.text for choice in found.choices] == expected
-        assert [choice.index for choice in found.choices] == [0, 1]
+        completion = client.completions.create(model="bpe", prompt=prompt, max_tokens=8, temperature=0)  # type: ignore[arg-type]
+        assert [choice.text for choice in completion.choices] == expected
+        assert [choice.index for choice in completion.choices] == [0, 1]
     one = client.completions.create(model="bpe", prompt=ids[0], max_tokens=8, temperature=0, echo=True)
     assert one.choices[0].text == "the list" + expected[0]
 
@@ -79,8 +82,8 @@ def test_a_stop_string_ends_the_text_before_it(client: openai.OpenAI, served: Se
 
 def test_a_seed_repeats_a_text_and_each_of_n_is_drawn_for_itself(client: openai.OpenAI) -> None:
     def texts(seed: int | None, n: int = 3) -> list[str]:
-        found = client.completions.create(model="transformer", prompt=PROMPT, max_tokens=20, temperature=1, seed=seed, n=n)
-        return [choice.text for choice in found.choices]
+        completion = client.completions.create(model="transformer", prompt=PROMPT, max_tokens=20, temperature=1, seed=seed, n=n)
+        return [choice.text for choice in completion.choices]
 
     assert texts(3) == texts(3)
     assert len(set(texts(3))) == 3
@@ -123,11 +126,11 @@ def test_echoed_logprobs_are_those_of_score(client: openai.OpenAI, served: Serve
 
 
 def test_an_echo_without_tokens_only_scores(client: openai.OpenAI, served: Served) -> None:
-    found = client.completions.create(model="char", prompt="a name", max_tokens=0, logprobs=0, echo=True)
-    assert found.choices[0].text == "a name"
-    assert len(found.choices[0].logprobs.tokens) == 6
-    assert found.usage is not None
-    assert found.usage.completion_tokens == 0
+    completion = client.completions.create(model="char", prompt="a name", max_tokens=0, logprobs=0, echo=True)
+    assert completion.choices[0].text == "a name"
+    assert len(completion.choices[0].logprobs.tokens) == 6
+    assert completion.usage is not None
+    assert completion.usage.completion_tokens == 0
 
 
 def test_usage_is_streamed_where_it_is_asked_for(client: openai.OpenAI) -> None:
@@ -150,10 +153,10 @@ def test_a_conversation_is_answered_as_by_chat(client: openai.OpenAI, served: Se
     ]
     plain = [*messages[:2], {"role": "user", "content": "again"}]
     expected = run.chat(plain, temperature=0)  # type: ignore[arg-type]
-    found = client.chat.completions.create(model="digits", messages=messages, temperature=0)  # type: ignore[arg-type]
-    assert found.choices[0].message.content == expected
-    assert found.choices[0].message.role == "assistant"
-    assert found.choices[0].finish_reason == "stop"
+    completion = client.chat.completions.create(model="digits", messages=messages, temperature=0)  # type: ignore[arg-type]
+    assert completion.choices[0].message.content == expected
+    assert completion.choices[0].message.role == "assistant"
+    assert completion.choices[0].finish_reason == "stop"
     with client.chat.completions.create(model="digits", messages=messages, temperature=0, stream=True, n=2) as stream:  # type: ignore[call-overload]
         texts = ["", ""]
         for chunk in stream:
@@ -174,7 +177,7 @@ def test_a_response_is_the_answer_of_the_model(client: openai.OpenAI, served: Se
 
 def test_chat_lists_logprobs(client: openai.OpenAI) -> None:
     asked = [{"role": "user", "content": "name 7"}]
-    found = client.chat.completions.create(
+    completion = client.chat.completions.create(
         model="digits",
         messages=asked,
         temperature=0,
@@ -182,8 +185,8 @@ def test_chat_lists_logprobs(client: openai.OpenAI) -> None:
         top_logprobs=3,
         max_completion_tokens=2,  # type: ignore[arg-type]
     )
-    content = found.choices[0].logprobs.content
-    assert "".join(one.token for one in content) == (found.choices[0].message.content or "").replace(" ", "")
+    content = completion.choices[0].logprobs.content
+    assert "".join(one.token for one in content) == (completion.choices[0].message.content or "").replace(" ", "")
     for one in content:
         assert len(one.top_logprobs) == 3
         assert one.logprob == pytest.approx(one.top_logprobs[0].logprob)

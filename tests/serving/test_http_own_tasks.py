@@ -34,8 +34,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, transformer_run: Path) -> I
         "questions": questions.answer_table(questions.write_questions(folder / "q.jsonl"), steps=2),
     }
     runs = [train_recipe(compose(table), folder / name).path for name, table in tables.items()]
-    with serving(*runs, transformer_run) as found:
-        yield found
+    with serving(*runs, transformer_run) as server:
+        yield server
 
 
 def run_of(served: Served, name: str) -> Run[Any]:
@@ -56,35 +56,35 @@ def test_translations_are_those_of_translate(served: Served, name: str) -> None:
 def test_classes_tags_and_answers_are_those_of_the_runs(served: Served) -> None:
     classifier: Any = run_of(served, "reviews")
     (expected,) = classifier.classify(["a great film"])
-    (found,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
-    assert (found["label"], found["probability"]) == (expected.label, pytest.approx(expected.probability))
-    assert found["probabilities"] == pytest.approx(expected.probabilities)
+    (told,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
+    assert (told["label"], told["probability"]) == (expected.label, pytest.approx(expected.probability))
+    assert told["probabilities"] == pytest.approx(expected.probabilities)
     threshold = {"label": expected.label, "threshold": expected.probability + 0.01}
     (classifier.path / "threshold.json").write_text(json.dumps(threshold))
-    (found,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
-    assert found["label"] == classifier.classify(["a great film"])[0].label != expected.label
+    (told,) = served.post("/v1/classify", {"model": "reviews", "input": "a great film"}).json["data"]
+    assert told["label"] == classifier.classify(["a great film"])[0].label != expected.label
     classifier.remove_threshold()
 
     tagger: Any = run_of(served, "tags")
     expected = tagger.tag(["the light bag", "she falls"])
-    found = served.post("/v1/tag", {"model": "tags", "input": ["the light bag", "she falls"]}).json["data"]
-    assert [tuple(one["tags"]) for one in found] == [one.tags for one in expected]
-    assert found[0]["words"] == ["the", "light", "bag"]
+    told = served.post("/v1/tag", {"model": "tags", "input": ["the light bag", "she falls"]}).json["data"]
+    assert [tuple(one["tags"]) for one in told] == [one.tags for one in expected]
+    assert told[0]["words"] == ["the", "light", "bag"]
 
     reader: Any = run_of(served, "questions")
     one = questions.RECORDS[0]
     body = {"model": "questions", "question": one["question"], "context": one["context"]}
-    (found,) = served.post("/v1/answer", body).json["data"]
+    (told,) = served.post("/v1/answer", body).json["data"]
     expected = reader.answer(one["question"], one["context"])
-    assert (found["text"], found["start"]) == (expected.text, expected.start)
+    assert (told["text"], told["start"]) == (expected.text, expected.start)
 
 
 @pytest.mark.parametrize(("name", "text"), [("rnnsearch", "1 2"), ("transformer", "the list")])
 def test_attention_is_that_of_the_run(served: Served, name: str, text: str) -> None:
     expected = run_of(served, name).attention(text)
-    found = served.post("/v1/attention", {"model": name, "input": text}).json
-    assert (tuple(found["queries"]), tuple(found["keys"])) == (expected.queries, expected.keys)
-    for layer, weights in zip(expected.layers, found["weights"], strict=True):
+    told = served.post("/v1/attention", {"model": name, "input": text}).json
+    assert (tuple(told["queries"]), tuple(told["keys"])) == (expected.queries, expected.keys)
+    for layer, weights in zip(expected.layers, told["weights"], strict=True):
         np.testing.assert_allclose(weights, expected.weights(layer), atol=1e-6)
     refused = served.post("/v1/attention", {"model": name, "input": text, "layers": []})
     assert (refused.status, "layers is empty" in refused.error["message"]) == (400, True)

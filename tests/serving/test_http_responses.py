@@ -35,13 +35,13 @@ def engine(server: tuple[Served, ScriptedEngine]) -> ScriptedEngine:
 
 @pytest.fixture(scope="module")
 def client(server: tuple[Served, ScriptedEngine]) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=server[0].url, api_key="none", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=server[0].url, api_key="none", max_retries=0) as openai_client:
+        yield openai_client
 
 
 def test_a_response_is_the_answer_of_chat(client: openai.OpenAI, engine: ScriptedEngine) -> None:
     engine.script.extend(["it is cold", "it is cold"])
-    found = client.responses.create(
+    response = client.responses.create(
         model="chat",
         instructions="be brief",
         input="is it cold",
@@ -52,16 +52,16 @@ def test_a_response_is_the_answer_of_chat(client: openai.OpenAI, engine: Scripte
     )
     messages: Any = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "is it cold"}]
     chat = client.chat.completions.create(model="chat", messages=messages)
-    assert found.output_text == chat.choices[0].message.content == "it is cold"
+    assert response.output_text == chat.choices[0].message.content == "it is cold"
     assert engine.jobs[-1].prompt == engine.jobs[-2].prompt
     assert (engine.jobs[-2].config.temperature, engine.jobs[-2].config.top_p, engine.jobs[-2].config.tokens) == (0.5, 0.9, 50)
-    assert (found.status, found.temperature, found.top_p, found.metadata) == ("completed", 0.5, 0.9, {"a": "b"})
-    assert (found.instructions, found.max_output_tokens, found.previous_response_id) == ("be brief", 50, None)
-    assert found.usage is not None
+    assert (response.status, response.temperature, response.top_p, response.metadata) == ("completed", 0.5, 0.9, {"a": "b"})
+    assert (response.instructions, response.max_output_tokens, response.previous_response_id) == ("be brief", 50, None)
+    assert response.usage is not None
     assert chat.usage is not None
-    assert found.usage.input_tokens == chat.usage.prompt_tokens
-    assert found.usage.output_tokens == chat.usage.completion_tokens
-    assert found.usage.total_tokens == chat.usage.total_tokens
+    assert response.usage.input_tokens == chat.usage.prompt_tokens
+    assert response.usage.output_tokens == chat.usage.completion_tokens
+    assert response.usage.total_tokens == chat.usage.total_tokens
 
 
 def test_items_are_messages(client: openai.OpenAI, engine: ScriptedEngine) -> None:
@@ -84,13 +84,13 @@ def test_an_answer_that_is_too_long_is_incomplete(client: openai.OpenAI, engine:
         engine.script.append("it is cold: 3 degrees")
         made: Any = client.responses.create(model="chat", input="is it cold", max_output_tokens=3, stream=streamed)
         events = list(made) if streamed else []
-        found = events[-1].response if streamed else made
-        assert (found.status, found.incomplete_details.reason, found.usage.output_tokens) == (
+        response = events[-1].response if streamed else made
+        assert (response.status, response.incomplete_details.reason, response.usage.output_tokens) == (
             "incomplete",
             "max_output_tokens",
             3,
         )
-        assert found.output[0].status == "incomplete"
+        assert response.output[0].status == "incomplete"
         assert not streamed or events[-1].type == "response.incomplete"
 
 
@@ -127,16 +127,16 @@ def test_functions_are_called_and_answered(client: openai.OpenAI, engine: Script
     if streamed:
         with client.responses.stream(model="chat", input=asked, tools=TOOLS) as stream:
             events: list[Any] = list(stream)
-            found = stream.get_final_response()
+            response = stream.get_final_response()
         done = [event for event in events if event.type == "response.function_call_arguments.done"]
         assert [json.loads(event.arguments) for event in done] == [{"city": "Köln"}]
     else:
-        found = client.responses.create(model="chat", input=asked, tools=TOOLS)
-    message, call = found.output
-    assert (message.type, found.output_text, found.status) == ("message", "I look.", "completed")
+        response = client.responses.create(model="chat", input=asked, tools=TOOLS)
+    message, call = response.output
+    assert (message.type, response.output_text, response.status) == ("message", "I look.", "completed")
     assert call.type == "function_call"
     assert (call.name, json.loads(call.arguments), call.status) == ("weather", {"city": "Köln"}, "completed")
-    given = [*asked, *found.output, {"type": "function_call_output", "call_id": call.call_id, "output": "3 degrees"}]
+    given = [*asked, *response.output, {"type": "function_call_output", "call_id": call.call_id, "output": "3 degrees"}]
     again = client.responses.create(model="chat", input=given, tools=TOOLS)
     assert again.output_text == "yes"
     text = engine._tokenizer.decode(list(engine.jobs[-1].prompt))

@@ -32,8 +32,8 @@ LONG: dict[str, Any] = {"model": "char", "prompt": "the", "max_tokens": 4000, "t
 def served(char_run: Path, transformer_run: Path) -> Iterator[Served]:
     """Two slots, a queue of two, bodies of 20,000 bytes, 2 seconds."""
     limits = Limits(body=20_000, queue=2, seconds=2.0, choices=8)
-    with serving(char_run, transformer_run, limits=limits, slots=2) as found:
-        yield found
+    with serving(char_run, transformer_run, limits=limits, slots=2) as server:
+        yield server
 
 
 def refused(reply: Reply, status: int, says: str, param: str | None = None) -> None:
@@ -356,9 +356,9 @@ def test_many_streams_at_once_write_what_each_writes_alone(served: Served, char_
 def test_a_model_can_be_served_with_rounded_weights(char_run: Path) -> None:
     models = load_models([char_run], Limits(), device="cpu", quantise="int8")
     try:
-        found = models.get("char").run.quantised
-        assert found is not None
-        assert found.bytes < found.bytes_before
+        quantised = models.get("char").run.quantised
+        assert quantised is not None
+        assert quantised.bytes < quantised.bytes_before
     finally:
         models.close(drain=False)
 

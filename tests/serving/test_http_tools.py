@@ -36,8 +36,8 @@ CALLS = [("weather", {"city": "Köln"}), ("time", {})]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, ScriptedEngine]]]:
-    with scripted(*chat_models(tmp_path_factory.mktemp("tools"), TEMPLATES)) as found:
-        yield found
+    with scripted(*chat_models(tmp_path_factory.mktemp("tools"), TEMPLATES)) as models:
+        yield models
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def engines(server: tuple[Served, dict[str, ScriptedEngine]]) -> dict[str, Scrip
 
 @pytest.fixture(scope="module")
 def client(server: tuple[Served, dict[str, ScriptedEngine]]) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=server[0].url, api_key="none", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=server[0].url, api_key="none", max_retries=0) as openai_client:
+        yield openai_client
 
 
 def called(message: Any) -> list[tuple[str, Any]]:
@@ -58,11 +58,11 @@ def called(message: Any) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("family", WRITTEN)
 def test_calls_are_told_from_the_text(client: openai.OpenAI, engines: dict[str, ScriptedEngine], family: str) -> None:
     engines[family].script.append(WRITTEN[family])
-    found = client.chat.completions.create(model=family, messages=ASKED, tools=TOOLS).choices[0]
-    assert called(found.message) == CALLS
-    assert found.message.content == ("I look." if family != "Llama" else None)
-    assert found.finish_reason == "tool_calls"
-    assert len({call.id for call in found.message.tool_calls or []}) == 2
+    choice = client.chat.completions.create(model=family, messages=ASKED, tools=TOOLS).choices[0]
+    assert called(choice.message) == CALLS
+    assert choice.message.content == ("I look." if family != "Llama" else None)
+    assert choice.finish_reason == "tool_calls"
+    assert len({call.id for call in choice.message.tool_calls or []}) == 2
     prompt = engines[family].jobs[-1].prompt
     assert "The weather of a city" in engines[family]._tokenizer.decode(list(prompt))
 
@@ -73,10 +73,10 @@ def test_streamed_calls_are_the_same(client: openai.OpenAI, engines: dict[str, S
     with client.chat.completions.stream(model=family, messages=ASKED, tools=TOOLS) as stream:
         for _ in stream:
             pass
-        found = stream.get_final_completion().choices[0]
-    assert called(found.message) == CALLS
-    assert (found.message.content or None) == ("I look." if family != "Llama" else None)
-    assert found.finish_reason == "tool_calls"
+        choice = stream.get_final_completion().choices[0]
+    assert called(choice.message) == CALLS
+    assert (choice.message.content or None) == ("I look." if family != "Llama" else None)
+    assert choice.finish_reason == "tool_calls"
 
 
 def test_a_stream_has_openais_deltas(client: openai.OpenAI, engines: dict[str, ScriptedEngine]) -> None:
@@ -103,9 +103,9 @@ def test_what_tools_return_is_part_of_the_conversation(client: openai.OpenAI, en
             {"role": "tool", "tool_call_id": call.id, "content": f"degrees of {call.function.name}"}
             for call in reversed(message.tool_calls or [])
         ]
-        found = client.chat.completions.create(model=family, messages=[*ASKED, message, *returned], tools=TOOLS)
-        assert found.choices[0].message.content == "yes"
-        assert found.choices[0].finish_reason == "stop"
+        completion = client.chat.completions.create(model=family, messages=[*ASKED, message, *returned], tools=TOOLS)
+        assert completion.choices[0].message.content == "yes"
+        assert completion.choices[0].finish_reason == "stop"
         text = engine._tokenizer.decode(list(engine.jobs[-1].prompt))
         assert all(f"degrees of {name}" in text for name, _ in called(message))
 
@@ -114,10 +114,10 @@ def test_a_text_without_calls_is_what_it_was(client: openai.OpenAI, engines: dic
     for written, limit in ((" it is < 3 degrees \n", 100), ('<tool_call>\n{"name": "weather"', 9)):
         for tools in (TOOLS, openai.omit):
             engines["Hermes"].script.append(written)
-            found = client.chat.completions.create(model="Hermes", messages=ASKED, tools=tools, max_completion_tokens=limit)
-            assert found.choices[0].message.tool_calls is None
-            assert found.choices[0].finish_reason == ("stop" if limit == 100 else "length")
-            assert written.startswith(found.choices[0].message.content or "-") or tools is openai.omit
+            completion = client.chat.completions.create(model="Hermes", messages=ASKED, tools=tools, max_completion_tokens=limit)
+            assert completion.choices[0].message.tool_calls is None
+            assert completion.choices[0].finish_reason == ("stop" if limit == 100 else "length")
+            assert written.startswith(completion.choices[0].message.content or "-") or tools is openai.omit
 
 
 def test_special_tokens_are_part_of_a_text_only_where_they_say_that_a_call_begins(server: Any) -> None:
@@ -166,8 +166,8 @@ def test_each_of_several_answers_has_its_own_calls(
 
 def test_without_parallel_calls_there_is_one(client: openai.OpenAI, engines: dict[str, ScriptedEngine]) -> None:
     engines["Hermes"].script.append(WRITTEN["Hermes"])
-    found = client.chat.completions.create(model="Hermes", messages=ASKED, tools=TOOLS, parallel_tool_calls=False)
-    assert called(found.choices[0].message) == CALLS[:1]
+    completion = client.chat.completions.create(model="Hermes", messages=ASKED, tools=TOOLS, parallel_tool_calls=False)
+    assert called(completion.choices[0].message) == CALLS[:1]
 
 
 CALL: Any = {"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}}

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from docs_scripts import DOCS, docs_script
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_lab_pictures", DOCS / "make_lab_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return docs_script("make_lab_pictures")
 
 
 def test_every_picture_is_taken_by_the_script_and_shown_on_the_page(script: ModuleType) -> None:

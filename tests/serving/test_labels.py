@@ -19,28 +19,28 @@ SHARED = ("run", "seed", "beam", "top_k", "top_p", "vectors", "score", "position
 
 def labels() -> dict[str, set[str]]:
     """Control → its labels in all rooms."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_control: defaultdict[str, set[str]] = defaultdict(set)
     for file in (PAGE / "rooms").glob("*.js"):
         for name, plain, built in SPEC.findall(file.read_text(encoding="utf-8")):
-            found[name].add(plain or built)
-    return found
+            by_control[name].add(plain or built)
+    return by_control
 
 
 def test_the_same_setting_has_the_same_label_in_every_room() -> None:
-    assert {name: found for name, found in labels().items() if name in SHARED and len(found) > 1} == {}
+    assert {name: said for name, said in labels().items() if name in SHARED and len(said) > 1} == {}
     assert labels()["run"] == {"Run"}
 
 
 def test_labels_are_phrases() -> None:
-    for name, found in labels().items():
-        for label in found:
+    for name, said in labels().items():
+        for label in said:
             assert label[:1].isupper() or label[:1] in "◀$", (name, label)
             assert not re.search(r"if empty|\(empty|[.:]$", label), (name, label)
 
 
 def test_no_room_calls_a_layer_a_block() -> None:
     told = [json.dumps(room.json(RunLibrary())) for room in ROOMS]
-    assert not re.search(r"\bblocks?\b", " ".join([*told, *(one for found in labels().values() for one in found)]))
+    assert not re.search(r"\bblocks?\b", " ".join([*told, *(one for said in labels().values() for one in said)]))
 
 
 @pytest.mark.long

@@ -170,6 +170,6 @@ def test_generate_offers_every_filter_that_works_step_by_step_and_own_ones(char_
     assert result.python.count("import firth\n") == 1
     shares = result.figures["next"].plot.data[1].x
     model = load(char_run)
-    found = next_token(model, "the ", [], model.decoding({"top_a": 0.5}))
-    np.testing.assert_allclose(shares, [one.share for one in found.candidates])
+    step = next_token(model, "the ", [], model.decoding({"top_a": 0.5}))
+    np.testing.assert_allclose(shares, [one.share for one in step.candidates])
     assert 0 in shares

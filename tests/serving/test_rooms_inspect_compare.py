@@ -143,8 +143,8 @@ def test_learning_in_context_is_compared_by_examples(tmp_path: Path) -> None:
     result = ask(compare.examples, learners, runs=["transformer", "lstm"])
     expected = load(learners.path("lstm")).evaluate()["by_examples"]
     column = result.figures["examples"].table.headings.index("lstm")
-    found = [float(row[column]) for row in result.figures["examples"].table.rows]
-    np.testing.assert_allclose(found, [row["accuracy"] for row in expected], atol=1e-4)
+    accuracies = [float(row[column]) for row in result.figures["examples"].table.rows]
+    np.testing.assert_allclose(accuracies, [row["accuracy"] for row in expected], atol=1e-4)
     _same(executed(result.python)["figure"], result.figures["examples"])
     with pytest.raises(ConfigError, match="trained on different tasks"):
         ask(compare.examples, learners, runs=["transformer", "linear"])

@@ -109,11 +109,11 @@ def test_a_run_belongs_to_a_family(name: str, group: str) -> None:
     ],
 )
 def test_a_run_has_texts_that_show_what_it_learned(name: str, text: str) -> None:
-    found = run_facts(find_recipe(name)).texts
-    assert text in [one.text for one in found]
-    assert 2 <= len(found) <= 3
+    texts = run_facts(find_recipe(name)).texts
+    assert text in [one.text for one in texts]
+    assert 2 <= len(texts) <= 3
 
 
 def test_chats_are_asked_what_they_learned() -> None:
-    (found,) = run_facts(find_recipe("chat-decoder", ['data.skills=["dates"]'])).texts
-    assert "ISO" in found.text
+    (example,) = run_facts(find_recipe("chat-decoder", ['data.skills=["dates"]'])).texts
+    assert "ISO" in example.text

@@ -19,10 +19,10 @@ from firth.serving.http.worker import AT_ONCE, CHARACTERS, Worker
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    found = Worker("one", 8)
-    found.start()
-    yield found
-    found.close()
+    started = Worker("one", 8)
+    started.start()
+    yield started
+    started.close()
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -27,18 +27,18 @@ def test_it_learns_who_lives_where(run: Path) -> None:
     model = firth.load(run)
     measured = model.evaluate(split="valid")
     assert (measured["exact"], measured["f1"], measured["questions"]) == (1.0, 1.0, 80)
-    found = model.answer("Where does Dora live ?", CONTEXT)
-    assert (found.text, found.start) == ("New York", CONTEXT.index("New York"))
+    answer = model.answer("Where does Dora live ?", CONTEXT)
+    assert (answer.text, answer.start) == ("New York", CONTEXT.index("New York"))
     assert model.answer("Where does Bert live ?", CONTEXT).text == "Rome"
-    assert 0.5 < found.probability < 1
+    assert 0.5 < answer.probability < 1
 
 
 def test_a_text_of_several_windows_is_read(run: Path) -> None:
     """The answer itself does not matter, because the run has learned from one window alone. Its place is that in the text."""
     model, far = load(run), "Emil lives in Oslo . Carl lives in Bern . " * 8 + "Dora lives in New York ."
-    found = model.answer("Where does Dora live ?", far)
-    assert far[found.start : found.start + len(found.text)] == found.text
-    assert 0 < found.probability < 1
+    answer = model.answer("Where does Dora live ?", far)
+    assert far[answer.start : answer.start + len(answer.text)] == answer.text
+    assert 0 < answer.probability < 1
 
 
 def test_the_log_tells_exact_match_and_f1(run: Path) -> None:
@@ -58,10 +58,10 @@ def test_the_log_tells_exact_match_and_f1(run: Path) -> None:
 def test_other_readers_are_trained_and_loaded_as_they_were(model: Table, more: list[str], tmp_path: Path) -> None:
     table = answer_table(write_questions(tmp_path / "q.json", RECORDS[:40]), steps=3, context=64, batch=8)
     table["model"] = {"family": "encoder"} | model
-    found = load(train_recipe(compose(table, more), tmp_path / "run").path)
+    loaded = load(train_recipe(compose(table, more), tmp_path / "run").path)
     last = read_log(tmp_path / "run" / "log.jsonl")[-1]["valid"]
-    assert found.evaluate(split="valid")["loss"] == pytest.approx(last["loss"], rel=1e-5)
-    assert found.answer("Where does Anna live ?", RECORDS[0]["context"]).text in RECORDS[0]["context"]
+    assert loaded.evaluate(split="valid")["loss"] == pytest.approx(last["loss"], rel=1e-5)
+    assert loaded.answer("Where does Anna live ?", RECORDS[0]["context"]).text in RECORDS[0]["context"]
 
 
 def test_contexts_that_do_not_fit_are_said(tmp_path: Path) -> None:

@@ -39,12 +39,12 @@ def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def test_twenty_scenes_are_learned_by_heart(learned: tuple[CaptionerRun, Path]) -> None:
     run, table = learned
-    found = run.evaluate(table)
-    assert found["exact"] == 1.0
-    assert found["bleu"] == pytest.approx(100)
-    assert found["rougeL"] == pytest.approx(100)
-    assert found["loss"] < 0.1  # type: ignore[operator]
-    assert found["exact_unseen"] is None
+    scores = run.evaluate(table)
+    assert scores["exact"] == 1.0
+    assert scores["bleu"] == pytest.approx(100)
+    assert scores["rougeL"] == pytest.approx(100)
+    assert scores["loss"] < 0.1  # type: ignore[operator]
+    assert scores["exact_unseen"] is None
 
 
 def test_an_image_may_be_a_path_a_picture_or_an_array(learned: tuple[CaptionerRun, Path]) -> None:
@@ -63,9 +63,9 @@ def test_an_image_may_be_a_path_a_picture_or_an_array(learned: tuple[CaptionerRu
 def test_the_log_probability_of_a_caption_is_that_of_its_tokens(learned: tuple[CaptionerRun, Path]) -> None:
     run, table = learned
     path = str(table.parent / "images" / "0.png")
-    (found,) = run.captions([path])[0]
-    looked = run.predictions(path, target=found.text)
-    assert float(looked.log_probability.sum()) == pytest.approx(found.log_probability, abs=1e-3)
+    (caption,) = run.captions([path])[0]
+    looked = run.predictions(path, target=caption.text)
+    assert float(looked.log_probability.sum()) == pytest.approx(caption.log_probability, abs=1e-3)
 
 
 def test_the_attention_of_a_word_over_the_image_sums_to_one(learned: tuple[CaptionerRun, Path]) -> None:
@@ -105,11 +105,11 @@ def test_a_run_on_scenes_reports_unseen_pairs_separately(tmp_path: Path) -> None
     recipe = compose(caption_table({"name": "scenes", "count": 40, "size": 24}, select="exact"))
     train_recipe(recipe, tmp_path / "run")
     run = load(tmp_path / "run", "cpu", kind=CaptionerRun)
-    found = run.evaluate()
-    assert (found["split"], found["images"], found["unseen"]["images"]) == ("test", 4, 4)  # type: ignore[index]
-    assert found["exact_unseen"] == found["unseen"]["exact"]  # type: ignore[index]
-    assert sum(one["images"] for one in found["kinds"]) == 4  # type: ignore[attr-defined]
-    report = run.task.report(found)
+    scores = run.evaluate()
+    assert (scores["split"], scores["images"], scores["unseen"]["images"]) == ("test", 4, 4)  # type: ignore[index]
+    assert scores["exact_unseen"] == scores["unseen"]["exact"]  # type: ignore[index]
+    assert sum(one["images"] for one in scores["kinds"]) == 4  # type: ignore[attr-defined]
+    report = run.task.report(scores)
     assert "unseen pairs        4 images with a colour and shape never trained together" in report
     assert run.evaluate(split="train")["unseen"] is None
 
@@ -135,8 +135,8 @@ def test_dropout_and_bf16_train(tmp_path: Path) -> None:
 def test_a_captioner_is_counted(tmp_path: Path) -> None:
     recipe = compose(caption_table({"name": "scenes", "count": 20, "size": 24}, steps=1))
     folder = train_recipe(recipe, tmp_path / "run")
-    found, network = describe(str(folder.path)), load(folder.path, "cpu").network
-    assert found.parameters == sum(parameter.numel() for parameter in network.parameters())
+    counts, network = describe(str(folder.path)), load(folder.path, "cpu").network
+    assert counts.parameters == sum(parameter.numel() for parameter in network.parameters())
 
 
 def test_what_only_other_runs_can_do_is_refused(learned: tuple[CaptionerRun, Path]) -> None:

@@ -32,7 +32,7 @@ def run() -> Path:
 
 def test_it_learns_what_words_say(run: Path) -> None:
     model = firth.load(run)
-    assert [found.label for found in model.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    assert [text.label for text in model.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     assert model.evaluate(split="valid")["accuracy"] == 1.0
     assert model.classify([]) == []
 
@@ -45,12 +45,12 @@ def test_contrast_pairs_are_for_sentiment(run: Path, tmp_path: Path) -> None:
     rows = ["text,label", *(f"{text},{label}" for text, label in negations(60))]
     (tmp_path / "opinions.csv").write_text("\n".join(rows).replace(" ,", ""))
     model = firth.load(train_recipe(compose(classifier_table(tmp_path / "opinions.csv", steps=2)), tmp_path / "run").path)
-    found = model.evaluate(contrast=True)
-    assert found["contrast"]["pairs"] == 100
+    scores = model.evaluate(contrast=True)
+    assert scores["contrast"]["pairs"] == 100
     assert "contrast" not in model.evaluate()
-    report = model.task.report(found)
-    assert f"both right          {found['contrast']['pair_accuracy']:.0%}" in report
-    assert all(text in report for text, _ in found["contrast"]["wrong"])
+    report = model.task.report(scores)
+    assert f"both right          {scores['contrast']['pair_accuracy']:.0%}" in report
+    assert all(text in report for text, _ in scores["contrast"]["wrong"])
 
 
 @pytest.mark.parametrize(
@@ -64,27 +64,27 @@ def test_contrast_pairs_are_for_sentiment(run: Path, tmp_path: Path) -> None:
 def test_readers_of_order_learn_it_too_and_are_loaded_as_they_were(model: Table, tmp_path: Path) -> None:
     table = classifier_table(write(tmp_path / "reviews.csv")) | {"model": {"family": "encoder"} | model}
     table["training"] |= {"rate": 0.01}
-    found = load(train_recipe(compose(table), tmp_path / "run").path)
-    assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    loaded = load(train_recipe(compose(table), tmp_path / "run").path)
+    assert [one.label for one in loaded.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     with (
         pytest.raises(DataError, match=r"1 of 1 texts to classify have more than 16 tokens, the limit")
         if "context" in model
         else nullcontext()
     ):
-        found.classify(["lovely " * 20])
+        loaded.classify(["lovely " * 20])
 
 
 def test_probabilities_are_of_every_class_and_the_label_has_the_largest(run: Path) -> None:
-    (found,) = load(run).classify(["what a dull great story"])
-    assert list(found.probabilities) == ["bad", "good"]
-    assert sum(found.probabilities.values()) == pytest.approx(1.0)
-    assert found.probability == max(found.probabilities.values()) == found.probabilities[found.label]
+    (classified,) = load(run).classify(["what a dull great story"])
+    assert list(classified.probabilities) == ["bad", "good"]
+    assert sum(classified.probabilities.values()) == pytest.approx(1.0)
+    assert classified.probability == max(classified.probabilities.values()) == classified.probabilities[classified.label]
 
 
 def test_a_text_is_classified_as_it_would_be_alone(run: Path) -> None:
     model = load(run)
     texts = ["lovely", "a dull dull film what a great great story", *GOOD] * 60  # more than are read at once
-    together = [found.probabilities["good"] for found in model.classify(texts)]
+    together = [one.probabilities["good"] for one in model.classify(texts)]
     alone = [model.classify([text])[0].probabilities["good"] for text in texts[:6]] * 60
     assert np.allclose(together, alone, atol=1e-6)
 
@@ -181,10 +181,10 @@ def test_a_decoder_learns_to_classify_and_stops_and_goes_on_to_the_bit(model: Ta
     table["training"] |= {"rate": 0.01}
     recipe = compose(table)
     assert_stopping_changes_nothing(recipe, tmp_path, at=33)
-    found = load(tmp_path / "run")
-    assert [one.label for one in found.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
+    loaded = load(tmp_path / "run")
+    assert [one.label for one in loaded.classify([*GOOD, *BAD])] == ["good"] * 4 + ["bad"] * 4
     with pytest.raises(ConfigError, match=r"this run is a classifier and cannot \w+; it can: classify, evaluate"):
-        found.generate("a")
+        loaded.generate("a")
 
 
 def test_a_class_that_weighs_more_is_said_more_often(tmp_path: Path) -> None:

@@ -92,10 +92,10 @@ CANDIDATES = ["church", "cinema"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_right_context_changes_the_ranking(kind: str) -> None:
     model = listed(kind)
-    found = {c.filler: c for c in model.complete(BLANK, CANDIDATES)}
-    assert list(found) == ["cinema", "church"]  # best first
-    assert found["church"].share_given_left > found["cinema"].share_given_left  # what the left alone says
-    assert found["cinema"].share > 0.99
+    ranked = {c.filler: c for c in model.complete(BLANK, CANDIDATES)}
+    assert list(ranked) == ["cinema", "church"]  # best first
+    assert ranked["church"].share_given_left > ranked["cinema"].share_given_left  # what the left alone says
+    assert ranked["cinema"].share > 0.99
     praying = model.complete(BLANK.replace("eating popcorn", "praying"), CANDIDATES)
     assert praying[0].filler == "church"
 
@@ -103,14 +103,14 @@ def test_the_right_context_changes_the_ranking(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_figures_are_those_of_the_distribution(kind: str) -> None:
     model = listed(kind)
-    found = {c.filler: c for c in model.complete(BLANK, CANDIDATES)}
+    ranked = {c.filler: c for c in model.complete(BLANK, CANDIDATES)}
     # of 9.75 in all, 3.5 begin "… cinema"; "… church" is 6 and, where "church." is not one word, also church-yard's 0.25
     church = 6.0 if kind == "word" else 6.25
     left = {"cinema": 3.5, "church": church}
     for filler, weight in left.items():
-        assert found[filler].probability_given_left == pytest.approx(weight / TOTAL, rel=1e-3)
-        assert found[filler].share_given_left == pytest.approx(weight / (3.5 + church), rel=1e-3)
-    assert found["cinema"].log_probability == pytest.approx(math.log(3.0 / TOTAL), abs=1e-3)
+        assert ranked[filler].probability_given_left == pytest.approx(weight / TOTAL, rel=1e-3)
+        assert ranked[filler].share_given_left == pytest.approx(weight / (3.5 + church), rel=1e-3)
+    assert ranked["cinema"].log_probability == pytest.approx(math.log(3.0 / TOTAL), abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,14 +121,14 @@ def test_log_probability_is_the_score_of_the_whole_text(kind: str) -> None:
         assert completion.log_probability == pytest.approx(model.score([whole])[0].log_probability)
 
 
-def checked(found: list[Completion]) -> None:
-    assert sum(c.share for c in found) == pytest.approx(1)
-    assert sum(c.share_given_left for c in found) == pytest.approx(1)
-    ranked = [c.log_probability for c in found]
+def checked(completions: list[Completion]) -> None:
+    assert sum(c.share for c in completions) == pytest.approx(1)
+    assert sum(c.share_given_left for c in completions) == pytest.approx(1)
+    ranked = [c.log_probability for c in completions]
     assert ranked == sorted(ranked, reverse=True)
     top = max(ranked)
     total = sum(math.exp(value - top) for value in ranked)
-    assert [c.share for c in found] == pytest.approx([math.exp(value - top) / total for value in ranked])
+    assert [c.share for c in completions] == pytest.approx([math.exp(value - top) / total for value in ranked])
 
 
 @pytest.mark.parametrize("run", half(["char_run", "transformer_run", "word_run", "bpe_run"]))
@@ -148,25 +148,25 @@ def test_the_figures_of_a_trained_model_are_differences_of_scores(run: str, requ
 
 @pytest.mark.parametrize("kind", ["char", "bpe"])
 def test_proposals_are_whole_words_ranked_by_the_whole_text(kind: str) -> None:
-    found = listed(kind).complete(BLANK, proposals=3)
-    assert {"church", "cinema", "church-yard"} <= {c.filler for c in found}
-    assert found[0].filler == "cinema"
-    checked(found)
+    proposed = listed(kind).complete(BLANK, proposals=3)
+    assert {"church", "cinema", "church-yard"} <= {c.filler for c in proposed}
+    assert proposed[0].filler == "cinema"
+    checked(proposed)
 
 
 def test_proposals_of_a_word_model_are_words_of_its_vocabulary_once_the_right_context_is_joined_on() -> None:
     """To words, "cinema." is one: before a point "cinema" is proposed, and not "praying", which never ended so."""
-    found = listed("word").complete(BLANK, proposals=2)
-    assert [c.filler for c in found] == ["cinema", "church"]
-    checked(found)
+    proposed = listed("word").complete(BLANK, proposals=2)
+    assert [c.filler for c in proposed] == ["cinema", "church"]
+    checked(proposed)
 
 
 @pytest.mark.parametrize("run", ["char_run", "word_run", "bpe_run", "transformer_run"])
 def test_a_trained_model_proposes_words(run: str, request: pytest.FixtureRequest) -> None:
-    found = load(request.getfixturevalue(run)).complete("the list is empty.\nthe __ is empty.", proposals=5)
-    assert 1 <= len(found) <= 5
-    assert all(c.filler and " " not in c.filler and any(letter.isalnum() for letter in c.filler) for c in found)
-    checked(found)
+    proposed = load(request.getfixturevalue(run)).complete("the list is empty.\nthe __ is empty.", proposals=5)
+    assert 1 <= len(proposed) <= 5
+    assert all(c.filler and " " not in c.filler and any(letter.isalnum() for letter in c.filler) for c in proposed)
+    checked(proposed)
 
 
 @pytest.mark.parametrize("context", [1, 2, 5, 16, 24, 25, 64])
@@ -205,8 +205,8 @@ def test_without_room_to_the_left_the_beginning_of_a_line_is_proposed_from() -> 
 
 
 def test_candidates_are_stripped_and_counted_once() -> None:
-    found = listed("char").complete(BLANK, [" cinema", "cinema ", "", "church"])
-    assert [c.filler for c in found] == ["cinema", "church"]
+    ranked = listed("char").complete(BLANK, [" cinema", "cinema ", "", "church"])
+    assert [c.filler for c in ranked] == ["cinema", "church"]
 
 
 @pytest.mark.parametrize(("text", "blanks"), [("no blank", 0), ("__ and __", 2)])
@@ -228,9 +228,9 @@ def test_candidates_that_are_all_unknown_words_are_refused_by_name() -> None:
 def test_where_no_token_can_end_a_word_single_tokens_are_proposed(tmp_path: Path) -> None:
     table = recipe_table(context=4) | {"data": {"text": "hello", "valid": 0}}
     model = load(train_recipe(compose(table), tmp_path / "run").path)
-    found = model.complete("h__")
-    assert sorted(one.filler for one in found) == ["e", "h", "l", "o"]
-    assert sum(one.probability_given_left for one in found) == pytest.approx(1, abs=1e-5)
+    proposed = model.complete("h__")
+    assert sorted(one.filler for one in proposed) == ["e", "h", "l", "o"]
+    assert sum(one.probability_given_left for one in proposed) == pytest.approx(1, abs=1e-5)
 
 
 def test_ids_of_nothing_are_nothing(char_run: Path) -> None:
@@ -240,9 +240,9 @@ def test_ids_of_nothing_are_nothing(char_run: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_nothing_to_the_left_a_filler_begins_the_text(kind: str) -> None:
     model = listed(kind)
-    found = {c.filler: c for c in model.complete("__ was in a church. i was praying.\n", ["i", "a"])}
-    assert found["i"].probability_given_left == pytest.approx(1, rel=1e-3)
-    assert found["i"].log_probability == pytest.approx(math.log(6 / TOTAL), abs=1e-3)
+    ranked = {c.filler: c for c in model.complete("__ was in a church. i was praying.\n", ["i", "a"])}
+    assert ranked["i"].probability_given_left == pytest.approx(1, rel=1e-3)
+    assert ranked["i"].log_probability == pytest.approx(math.log(6 / TOTAL), abs=1e-3)
     assert next(c.filler for c in model.complete("__ was in a church. i was praying.\n", proposals=3)) == "i"
 
 
@@ -257,8 +257,8 @@ def test_a_vocabulary_without_a_start_gives_every_first_token_the_same_probabili
     with tempfile.TemporaryDirectory() as folder:
         model = load(train_recipe(compose(table), Path(folder) / "run").path)
     assert not len(model.start_ids())
-    found = {c.filler: c for c in model.complete("__lo", ["he", "ol", "e"])}
-    for filler, one in found.items():
+    ranked = {c.filler: c for c in model.complete("__lo", ["he", "ol", "e"])}
+    for filler, one in ranked.items():
         inside = model.score([filler])[0].log_probability if len(filler) > 1 else 0.0
         assert one.probability_given_left == pytest.approx(math.exp(inside) / 4)
         assert one.log_probability == pytest.approx(model.score([f"{filler}lo"])[0].log_probability - math.log(4))

@@ -41,8 +41,8 @@ def hidden(model: Run[Any], text: str) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("run", ["char_run", "word_run", "bpe_run"])
 def test_without_pooling_there_is_a_row_for_each_token(run: str, request: pytest.FixtureRequest) -> None:
     model = load(request.getfixturevalue(run))
-    found = model.embed(TEXTS[:3], pool=None)
-    for text, x_Td in zip(TEXTS, found, strict=False):
+    embedded = model.embed(TEXTS[:3], pool=None)
+    for text, x_Td in zip(TEXTS, embedded, strict=False):
         assert x_Td.dtype == np.float32
         np.testing.assert_allclose(x_Td, hidden(model, text), atol=1e-5)
 
@@ -53,9 +53,9 @@ POOLED = {"first": lambda x: x[0], "last": lambda x: x[-1], "mean": lambda x: su
 @pytest.mark.parametrize("pool", POOLED)
 def test_pooling_takes_a_texts_own_tokens(pool: Any, bpe_run: Path) -> None:
     model = load(bpe_run)
-    found = model.embed(TEXTS, layer=1, pool=pool)
-    assert (found.shape, found.dtype) == ((4, 32), np.float32)
-    for x_d, x_Td in zip(found, model.embed(TEXTS, layer=1, pool=None), strict=True):
+    pooled_Nd = model.embed(TEXTS, layer=1, pool=pool)
+    assert (pooled_Nd.shape, pooled_Nd.dtype) == ((4, 32), np.float32)
+    for x_d, x_Td in zip(pooled_Nd, model.embed(TEXTS, layer=1, pool=None), strict=True):
         np.testing.assert_allclose(x_d, POOLED[pool](x_Td), atol=1e-6)
 
 
@@ -169,14 +169,14 @@ LIST_IS_WORD = [1, 5, 1]  # "list" among the words of each
 
 def test_senses_are_cosines_of_the_words_own_vectors(bpe_run: Path) -> None:
     model = load(bpe_run)
-    found = model.senses("List", SENTENCES)
+    senses = model.senses("List", SENTENCES)
     words = [model.embed([text], pool="words")[0][place] for text, place in zip(SENTENCES, LIST_IS_WORD, strict=True)]
     for m in range(3):
         for n in range(3):
-            assert found.similarity[m, n] == pytest.approx(cosine(words[m], words[n]), abs=1e-5)
-    assert (found.layer, len(found.layers)) == (1, 2)
-    assert found.similarity is found.layers[1]
-    assert found.similarity[0, 1] < 0.999
+            assert senses.similarity[m, n] == pytest.approx(cosine(words[m], words[n]), abs=1e-5)
+    assert (senses.layer, len(senses.layers)) == (1, 2)
+    assert senses.similarity is senses.layers[1]
+    assert senses.similarity[0, 1] < 0.999
 
 
 @pytest.mark.parametrize("run", ["char_run", "word_run"])
@@ -184,16 +184,16 @@ def test_the_static_vector_is_the_same_everywhere(run: str, request: pytest.Fixt
     """The same holds for words, although splitting at white space alone would leave the full stop attached."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the full stop by itself was never seen
-        found = load(request.getfixturevalue(run)).senses("list", ["the list.", "a list is empty", "in the list"], layer=-1)
-    assert np.array_equal(found.static, np.ones((3, 3)))
-    assert found.similarity.min() < 0.999
+        senses = load(request.getfixturevalue(run)).senses("list", ["the list.", "a list is empty", "in the list"], layer=-1)
+    assert np.array_equal(senses.static, np.ones((3, 3)))
+    assert senses.similarity.min() < 0.999
 
 
 def test_punctuation_is_read_by_itself_where_words_are_told_by_white_space(word_run: Path) -> None:
     model = load(word_run)
     with pytest.warns(UserWarning, match=r"^read as <unk>, never seen in training: \(, \), ;, don't, well-known$"):
-        found = model.senses("name", ["(the list) has a name; don't", "( the list ) has a name ; well-known"])
-    assert found.similarity[0, 1] == 1.0  # whatever comes behind, a language model has read the same before it
+        senses = model.senses("name", ["(the list) has a name; don't", "( the list ) has a name ; well-known"])
+    assert senses.similarity[0, 1] == 1.0  # whatever comes behind, a language model has read the same before it
 
 
 def test_the_second_time_is_another_place(char_run: Path) -> None:
@@ -227,14 +227,14 @@ def test_word_in_context_takes_the_word_at_its_place(bpe_run: Path, tmp_path: Pa
 
 def _tokens_of_list(model: Run[Any], text: str) -> list[int]:
     """The last time "list" stands in the text."""
-    spelled, found = "", []
+    spelled, places = "", []
     at = text.rindex("list")
     for n, id in enumerate(model.ids(text)):
         piece = model.tokenizer.token(int(id))
         begin, spelled = len(spelled), spelled + piece
         if begin < at + 4 and len(spelled) > at:
-            found.append(n)
-    return found
+            places.append(n)
+    return places
 
 
 def test_the_source_of_a_translator_is_measured_where_it_begins_later(numbers: Run[Any], tmp_path: Path) -> None:

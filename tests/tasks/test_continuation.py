@@ -53,14 +53,14 @@ def log_p(model: Run[Any], prompt: list[int], tokens: list[int]) -> float:
 
 def test_without_an_end_all_texts_of_a_beam_have_as_many_tokens_as_were_asked_for(model: Run[Any]) -> None:
     prompt, config = model.ids("the list").tolist(), DecodingConfig(beam=4, tokens=6, penalty=0.0)
-    found = model.continuations("the list", config)
-    assert len(found) == 4
-    assert [one.log_probability for one in found] == sorted((one.log_probability for one in found), reverse=True)
-    assert not any(one.finished for one in found)
-    assert model.generate("the list", beam=4, tokens=6, penalty=0.0) == found[0].text
+    continuations = model.continuations("the list", config)
+    assert len(continuations) == 4
+    assert [one.log_probability for one in continuations] == sorted((one.log_probability for one in continuations), reverse=True)
+    assert not any(one.finished for one in continuations)
+    assert model.generate("the list", beam=4, tokens=6, penalty=0.0) == continuations[0].text
     greedy = model.generate("the list", tokens=6, temperature=0.0)
     ids = list(write(model, "the list", [], DecodingConfig(tokens=6, temperature=0.0)))
-    assert found[0].log_probability >= log_p(model, prompt, ids) - 1e-4
+    assert continuations[0].log_probability >= log_p(model, prompt, ids) - 1e-4
     (alone,) = model.continuations("the list", DecodingConfig(beam=1, tokens=6))
     assert alone.text == greedy
 
@@ -69,28 +69,28 @@ def test_a_wide_beam_of_two_characters_finds_the_best_of_all_pairs(char_run: Pat
     model = load(char_run)
     vocab, prompt = model.tokenizer.vocab, model.ids("the list").tolist()
     truth = {pair: log_p(model, prompt, list(pair)) for pair in itertools.product(range(vocab), repeat=2)}
-    found = model.continuations("the list", DecodingConfig(beam=vocab, tokens=2))
+    continuations = model.continuations("the list", DecodingConfig(beam=vocab, tokens=2))
     best = sorted(truth, key=lambda pair: -truth[pair])[:vocab]
-    assert [one.text for one in found] == [model.tokenizer.decode(pair) for pair in best]
-    assert [one.log_probability for one in found] == pytest.approx([truth[pair] for pair in best], abs=1e-4)
+    assert [one.text for one in continuations] == [model.tokenizer.decode(pair) for pair in best]
+    assert [one.log_probability for one in continuations] == pytest.approx([truth[pair] for pair in best], abs=1e-4)
 
 
 def test_a_beam_goes_on_past_the_context_as_sampling_does(transformer_run: Path) -> None:
     """A beam of one keeps the most probable token, as temperature 0 does."""
     model = load(transformer_run)
     tokens = model.network.context + 20
-    (found,) = model.continuations("the list", DecodingConfig(beam=1, tokens=tokens))
-    assert found.text == model.generate("the list", tokens=tokens, temperature=0.0)
+    (continuation,) = model.continuations("the list", DecodingConfig(beam=1, tokens=tokens))
+    assert continuation.text == model.generate("the list", tokens=tokens, temperature=0.0)
     assert len(model.continuations("the list", DecodingConfig(beam=3, tokens=tokens))[0].text) == tokens
 
 
 def test_the_end_of_a_document_ends_a_hypothesis(documents_run: Path) -> None:
     model = load(documents_run)
-    found = model.continuations("the list is empt", DecodingConfig(beam=3, tokens=10))
-    assert (found[0].text, found[0].finished) == ("y.", True)
+    continuations = model.continuations("the list is empt", DecodingConfig(beam=3, tokens=10))
+    assert (continuations[0].text, continuations[0].finished) == ("y.", True)
     end = [*model.ids("y.").tolist(), model.tokenizer.eos]
-    assert found[0].log_probability == pytest.approx(log_p(model, model.ids("the list is empt").tolist(), end), abs=1e-4)
-    assert found[0].score == pytest.approx(found[0].log_probability / (8 / 6) ** 0.6)
+    assert continuations[0].log_probability == pytest.approx(log_p(model, model.ids("the list is empt").tolist(), end), abs=1e-4)
+    assert continuations[0].score == pytest.approx(continuations[0].log_probability / (8 / 6) ** 0.6)
 
 
 def test_the_recipe_can_ask_for_a_beam(char_run: Path) -> None:
@@ -139,10 +139,10 @@ def test_a_stop_string_may_span_tokens_and_generation_ends_with_it(bpe_run: Path
 def test_a_hypothesis_that_reaches_a_stop_string_is_finished(char_run: Path) -> None:
     model = load(char_run)
     config = DecodingConfig(beam=8, tokens=12, stop=("e", "s"))
-    found = model.continuations("the li", config)
-    assert any(one.finished for one in found)
-    assert all("e" not in one.text and "s" not in one.text for one in found)
-    assert all(one.finished or len(one.text) == 12 for one in found)
+    continuations = model.continuations("the li", config)
+    assert any(one.finished for one in continuations)
+    assert all("e" not in one.text and "s" not in one.text for one in continuations)
+    assert all(one.finished or len(one.text) == 12 for one in continuations)
 
 
 def test_writing_ends_with_the_stop_string(char_run: Path) -> None:
@@ -188,14 +188,14 @@ def test_a_high_repetition_penalty_avoids_what_was_written(char_run: Path) -> No
 
 def test_generate_with_a_beam_prints_the_best_and_more_on_request(firth: Firth, char_run: Path) -> None:
     model = load(char_run)
-    found = model.continuations("the list", model.decoding({"beam": 4, "tokens": 9}))
+    continuations = model.continuations("the list", model.decoding({"beam": 4, "tokens": 9}))
     options = ("generate", char_run, "the list", "--tokens", 9, "--beam", 4)
-    assert firth(*options).out == f"the list{found[0].text}\n"
+    assert firth(*options).out == f"the list{continuations[0].text}\n"
     lines = firth(*options, "--nbest", 2).out.splitlines()
-    assert lines == [f"{n} ||| the list{one.text} ||| {one.score:.4f}" for n, one in enumerate(found[:2], 1)]
+    assert lines == [f"{n} ||| the list{one.text} ||| {one.score:.4f}" for n, one in enumerate(continuations[:2], 1)]
     told = json.loads(firth(*options, "--json", "--nbest", 2).out)
-    assert (told["prompt"], told["continuation"], told["score"]) == ("the list", found[0].text, found[0].score)
-    assert [one["text"] for one in told["nbest"]] == [one.text for one in found[:2]]
+    assert (told["prompt"], told["continuation"], told["score"]) == ("the list", continuations[0].text, continuations[0].score)
+    assert [one["text"] for one in told["nbest"]] == [one.text for one in continuations[:2]]
     assert "nbest" not in json.loads(firth(*options, "--json").out)
 
 

@@ -66,9 +66,9 @@ def test_per_answer_a_short_answer_counts_as_much_as_a_long_one() -> None:
     initialise(network, torch.Generator().manual_seed(0))
     token_BT = torch.randint(7, (2, 9), generator=torch.Generator().manual_seed(1))
     target_BT = torch.tensor([[-1, 3, 1, -1, -1, 4, 5, 6, 1], [2, -1, -1, 6, -1, -1, -1, -1, -1]])
-    found = [[(0, 1), (0, 2)], [(0, 5), (0, 6), (0, 7), (0, 8)], [(1, 0)], [(1, 3)]]
+    answers = [[(0, 1), (0, 2)], [(0, 5), (0, 6), (0, 7), (0, 8)], [(1, 0)], [(1, 3)]]
     log_p = torch.log_softmax(network(token_BT)[0].detach().double(), -1)
-    means = [sum(-float(log_p[b, t, target_BT[b, t]]) for b, t in answer) / len(answer) for answer in found]
+    means = [sum(-float(log_p[b, t, target_BT[b, t]]) for b, t in answer) / len(answer) for answer in answers]
     loss, _ = conversation_by_answer(network, token_BT, target_BT)
     assert loss.item() == pytest.approx(sum(means) / len(means), rel=1e-5)
     expected = [[0, 0.5, 0.5, 0, 0, 0.25, 0.25, 0.25, 0.25], [1, 0, 0, 1, 0, 0, 0, 0, 0]]
@@ -95,9 +95,9 @@ def test_the_loss_of_a_run_is_that_of_its_answers_one_conversation_at_a_time(mod
                 total -= float(log_p[at - 1, token])
                 tokens += 1
             answering = (answering or token == model.tokenizer.markers["<assistant>"]) and token != format.end
-    found: Any = model.evaluate(split="valid")
-    assert found["tokens"] == tokens
-    assert found["loss"] == pytest.approx(total / tokens, rel=1e-4, abs=1e-7)
+    scores: Any = model.evaluate(split="valid")
+    assert scores["tokens"] == tokens
+    assert scores["loss"] == pytest.approx(total / tokens, rel=1e-4, abs=1e-7)
 
 
 def held_out(model: ConversationRun) -> Any:
@@ -116,8 +116,8 @@ def test_questions_are_answered_and_later_ones_with_the_history_in_mind(model: C
 def test_a_prompt_of_generate_is_a_question(model: ConversationRun) -> None:
     assert model.generate("name 4") == model.chat("name 4") == "four"
     assert "".join(model.reply([Message("user", "name 4")])) == "four"
-    found = model.continuations("name 4", model.decoding({"beam": 3}))
-    assert (found[0].text, found[0].finished, len(found)) == ("four", True, 3)
+    continuations = model.continuations("name 4", model.decoding({"beam": 3}))
+    assert (continuations[0].text, continuations[0].finished, len(continuations)) == ("four", True, 3)
     assert model.chat("name 4", beam=3) == "four"
 
 
@@ -130,20 +130,20 @@ def test_a_recurrent_model_learns_it_too(tmp_path: Path) -> None:
 
 
 def test_each_skill_is_measured_in_first_rounds_and_follow_ups(model: ConversationRun) -> None:
-    found: Any = model.evaluate()
-    assert (found["split"], found["conversations"], found["answers"]) == ("valid", 10, 30)
-    (names,) = found["by_skill"]
+    scores: Any = model.evaluate()
+    assert (scores["split"], scores["conversations"], scores["answers"]) == ("valid", 10, 30)
+    (names,) = scores["by_skill"]
     assert (names["skill"], names["metric"], names["answers"]) == ("names", "exact", 30)
-    assert found["exact"] == names["score"] == 1
+    assert scores["exact"] == names["score"] == 1
     assert names["first_rounds"] == names["follow_ups"] == names["known_phrasings"] == 1
     assert names["held_out_phrasings"] is None
 
 
 def test_a_file_of_its_own_is_evaluated(model: ConversationRun, tmp_path: Path) -> None:
     lines = [chat(("name 3", "three")), chat(("name 4", "five"))]
-    found: Any = model.evaluate(write_chats(tmp_path / "other.jsonl", lines))
-    assert (found["answers"], found["exact"]) == (2, 0.5)
-    assert [one["skill"] for one in found["by_skill"]] == ["answers"]
+    scores: Any = model.evaluate(write_chats(tmp_path / "other.jsonl", lines))
+    assert (scores["answers"], scores["exact"]) == (2, 0.5)
+    assert [one["skill"] for one in scores["by_skill"]] == ["answers"]
 
 
 def test_a_long_conversation_loses_its_oldest_rounds_and_that_is_said(model: ConversationRun) -> None:

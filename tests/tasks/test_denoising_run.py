@@ -78,14 +78,14 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def nats(network: ConditionalDecoder, part: PairBatch) -> list[float]:
     """−log p of each target token: one row at a time, without its padding, and one step at a time."""
-    found = []
+    of_tokens = []
     for row, length in enumerate(part.source_length_B.tolist()):
         source_1S = torch.from_numpy(part.source_BS[row : row + 1, :length])
         state = network.start(network.encode(source_1S, torch.tensor([length])))
         for given, wanted in zip(part.input_BT[row].tolist(), part.target_BT[row].tolist(), strict=True):
             logits_11V, state = network.step(torch.tensor([[given]]), state)
-            found.append(-float(torch.log_softmax(logits_11V[0, 0].double(), -1)[wanted]))
-    return found
+            of_tokens.append(-float(torch.log_softmax(logits_11V[0, 0].double(), -1)[wanted]))
+    return of_tokens
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -114,13 +114,13 @@ def test_evaluation_is_the_mean_over_the_whole_text_and_always_corrupts_the_same
     assert text is not None
     noise = Denoising(run.tokenizer, 14, Noise(permute=False), seed=0)
     expected = [value for part in corrupted_sweep(text.ids, 5, noise) for value in nats(run.network, part)]
-    found: dict[str, Any] = run.evaluate(split="valid")
-    assert found.keys() == {"loss", "perplexity", "tokens", "split"}
-    assert found["tokens"] == len(expected)
-    assert found["loss"] == pytest.approx(np.mean(expected), rel=1e-5)
-    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
-    assert found["perplexity"] < 2, "of some twenty words"
-    assert run.evaluate(split="valid") == found
+    scores: dict[str, Any] = run.evaluate(split="valid")
+    assert scores.keys() == {"loss", "perplexity", "tokens", "split"}
+    assert scores["tokens"] == len(expected)
+    assert scores["loss"] == pytest.approx(np.mean(expected), rel=1e-5)
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
+    assert scores["perplexity"] < 2, "of some twenty words"
+    assert run.evaluate(split="valid") == scores
 
 
 @pytest.mark.long

@@ -51,9 +51,9 @@ def test_generate_reports_how_much_was_accepted(firth: Firth, char_run: Path, tr
     options = ("--tokens", 30, "--temperature", 0)
     alone = firth("generate", transformer_run, "the list", *options)
     assert firth("generate", transformer_run, "the list", *options, "--draft", char_run).out == alone.out
-    found = json.loads(firth("generate", transformer_run, "the list", *options, "--draft", char_run, "--json").out)
-    assert "the list" + found["continuation"] + "\n" == alone.out
-    assert 0 < found["accepted"] <= found["proposed"]
+    told = json.loads(firth("generate", transformer_run, "the list", *options, "--draft", char_run, "--json").out)
+    assert "the list" + told["continuation"] + "\n" == alone.out
+    assert 0 < told["accepted"] <= told["proposed"]
     assert "accepted" not in json.loads(firth("generate", transformer_run, "the list", *options, "--json").out)
     refused = firth("generate", transformer_run, "the list", "--draft", char_run, "--beam", 2)
     assert refused.code == 2
@@ -66,7 +66,7 @@ def test_chat_with_a_draft_gives_the_same_answers(firth: Firth, tmp_path: Path) 
     draft = train_recipe(compose(chat_table(chats, "gru", steps=5)), tmp_path / "draft").path
     assert load(run).chat("name 3", draft=load(draft)) == load(run).chat("name 3") == "three"
     answer = firth("chat", run, "--draft", draft, "--json", stdin=b"name 3\nagain\n")
-    found = [json.loads(line) for line in answer.out.splitlines()]
-    assert [one["answer"] for one in found] == ["three", "three"]
-    assert all(one["proposed"] >= one["accepted"] for one in found)
-    assert found[0]["proposed"] > 0
+    told = [json.loads(line) for line in answer.out.splitlines()]
+    assert [one["answer"] for one in told] == ["three", "three"]
+    assert all(one["proposed"] >= one["accepted"] for one in told)
+    assert told[0]["proposed"] > 0

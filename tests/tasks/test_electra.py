@@ -12,6 +12,7 @@ import pytest
 import torch
 from reviews import classifier_table, write
 from shares import half
+from small_models import randomise
 from tiny_runs import assert_stopping_changes_nothing, watching
 
 from firth.api import compose, load, train_recipe
@@ -47,10 +48,7 @@ def table(model: Table | None = None, **training: Any) -> Table:
 
 def made() -> Electra:
     model = electra(TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16), VOCAB, 0.5)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double()
+    return randomise(model).double()
 
 
 def batch() -> dict[str, torch.Tensor]:
@@ -131,12 +129,12 @@ def test_the_loss_compiles() -> None:
     model = made().float()
     loss = torch.compile(partial(replaced_terms, weight=50.0), dynamic=False, backend="aot_eager", fullgraph=True)
     torch.manual_seed(0)
-    found, _ = loss(model, **batch(), state=None)
-    found.sum().backward()
+    terms, _ = loss(model, **batch(), state=None)
+    terms.sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     torch.manual_seed(0)
     expected, _ = replaced_terms(model, **batch(), weight=50.0)
-    assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
+    assert terms.tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
 
 # Training
@@ -180,18 +178,18 @@ def test_replaced_words_are_found(run: ElectraRun) -> None:
     result: dict[str, Any] = run.evaluate(split="valid")
     assert result["f1"] > 0.4, "a discriminator that says the same of all tokens has an F1 of 0.2 or less"
     assert result["generator_accuracy"] > 0.5
-    (found,) = run.replaced(["the cat sang on the mat ."])
-    assert found.tokens == ("the", "cat", "sang", "on", "the", "mat", ".")
-    assert max(zip(found.probabilities, found.tokens, strict=True))[1] == "sang"
+    (text,) = run.replaced(["the cat sang on the mat ."])
+    assert text.tokens == ("the", "cat", "sang", "on", "the", "mat", ".")
+    assert max(zip(text.probabilities, text.tokens, strict=True))[1] == "sang"
 
 
 def test_probabilities_do_not_depend_on_the_other_texts(run: ElectraRun) -> None:
     texts = ["a fish swam in the sea .", "the mat", "the dog sat on the rug .\nthe cat"]
     together = run.replaced(texts)
-    for text, found in zip(texts, together, strict=True):
+    for text, among_others in zip(texts, together, strict=True):
         alone = run.replaced([text])[0]
-        assert found.tokens == alone.tokens
-        assert found.probabilities == pytest.approx(alone.probabilities, rel=1e-4)
+        assert among_others.tokens == alone.tokens
+        assert among_others.probabilities == pytest.approx(alone.probabilities, rel=1e-4)
     eos = run.tokenizer.eos
     assert eos is not None
     token_1T = torch.tensor([[eos, *run.tokenizer.encode("the mat").tolist(), eos]])

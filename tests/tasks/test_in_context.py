@@ -38,32 +38,32 @@ def linear(tmp_path_factory: pytest.TempPathFactory) -> Run[Any]:
 
 
 def rows(result: dict[str, object]) -> list[dict[str, Any]]:
-    found = result["by_examples"]
-    assert isinstance(found, list)
-    return found
+    by_examples = result["by_examples"]
+    assert isinstance(by_examples, list)
+    return by_examples
 
 
 def test_it_learns_functions_from_the_points_in_its_prompt(linear: Run[Any]) -> None:
-    found = linear.evaluate()
-    assert found.keys() == {"loss", "squared_error", "prompts", "by_examples", "split"}
-    assert (found["split"], found["prompts"]) == ("test", 300)
-    error = [row["squared_error"] for row in rows(found)]
-    assert [row["examples"] for row in rows(found)] == [0, 1, 2, 3, 4]
-    assert error[-1] == found["squared_error"]
+    scores = linear.evaluate()
+    assert scores.keys() == {"loss", "squared_error", "prompts", "by_examples", "split"}
+    assert (scores["split"], scores["prompts"]) == ("test", 300)
+    error = [row["squared_error"] for row in rows(scores)]
+    assert [row["examples"] for row in rows(scores)] == [0, 1, 2, 3, 4]
+    assert error[-1] == scores["squared_error"]
     assert error[0] > 0.5, "what no point tells it cannot know"
-    assert error[-1] < 0.5 * rows(found)[-1]["zero"]
+    assert error[-1] < 0.5 * rows(scores)[-1]["zero"]
     assert isinstance(linear.network, PointRegressor)
 
 
 def test_a_run_of_swaps_tells_accuracy_by_examples_and_its_split(swaps: Run[Any]) -> None:
     for split in ("train", "valid", "test"):
-        found = swaps.evaluate(split=split)  # type: ignore[arg-type]
-        assert found.keys() == {"loss", "accuracy", "prompts", "by_examples", "split"}
-        assert found["split"] == split
-        assert [row["examples"] for row in rows(found)] == [0, 1, 2, 3]
-        assert rows(found)[-1]["accuracy"] == found["accuracy"]
-        assert rows(found)[0]["best"] < 0.2
-        assert rows(found)[-1]["best"] > 0.9
+        scores = swaps.evaluate(split=split)  # type: ignore[arg-type]
+        assert scores.keys() == {"loss", "accuracy", "prompts", "by_examples", "split"}
+        assert scores["split"] == split
+        assert [row["examples"] for row in rows(scores)] == [0, 1, 2, 3]
+        assert rows(scores)[-1]["accuracy"] == scores["accuracy"]
+        assert rows(scores)[0]["best"] < 0.2
+        assert rows(scores)[-1]["best"] > 0.9
     assert swaps.evaluate() == swaps.evaluate(split="test")
 
 
@@ -84,8 +84,8 @@ def test_a_stopped_run_goes_on_to_the_bit(name: str, kind: str, tmp_path: Path) 
 def test_validation_is_that_of_evaluate_and_chooses_by_the_loss(name: str, tmp_path: Path) -> None:
     folder = train_into(compose(TABLES[name]()), tmp_path / "run")
     (line,) = [line for line in read_log(folder.log) if "valid" in line]
-    found = load(folder.path).evaluate(split="valid")
-    assert line["valid"] == pytest.approx({key: found[key] for key in line["valid"]}, rel=1e-5)
+    scores = load(folder.path).evaluate(split="valid")
+    assert line["valid"] == pytest.approx({key: scores[key] for key in line["valid"]}, rel=1e-5)
     assert "loss" in line["valid"]
 
 

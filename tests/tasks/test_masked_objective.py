@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from small_models import randomise
 from torch import Tensor
 
 from firth.errors import ConfigError
@@ -18,10 +19,7 @@ VOCAB = 13
 
 def made() -> MaskedLM:
     model = masked_lm(TransformerEncoderConfig(kind="transformer", width=8, depth=2, heads=2, context=16), VOCAB)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0.0, 0.5, generator=generator)
-    return model.double()
+    return randomise(model).double()
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:

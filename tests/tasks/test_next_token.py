@@ -107,15 +107,15 @@ def test_penalties_add_the_gradient_of_the_paper_s_and_leave_the_loss_as_it_is(
         x_BTd, _ = model.hidden(token_BT)
         handle.remove()
         logits_BTV = model.readout(x_BTd)
-        found = nn.functional.cross_entropy(logits_BTV.flatten(0, 1), target_BT.flatten()) + alpha * x_BTd.pow(2).mean()
-        return found + beta * torch.stack([(b - a).pow(2).mean() for a, b in itertools.pairwise(h_TBd)]).mean()
+        loss = nn.functional.cross_entropy(logits_BTV.flatten(0, 1), target_BT.flatten()) + alpha * x_BTd.pow(2).mean()
+        return loss + beta * torch.stack([(b - a).pow(2).mean() for a, b in itertools.pairwise(h_TBd)]).mean()
 
     objective = NextTokenConfig(activation_penalty=alpha, temporal_penalty=beta)
     penalised = functools.partial(penalised_next_token, model, token_BT, target_BT, objective=objective)
-    value, found = gradients(lambda: penalised()[0])
+    value, grads = gradients(lambda: penalised()[0])
     total, expected = gradients(by_hand)
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-8)  # penalties are in float32
+        torch.testing.assert_close(grads[name], gradient, rtol=1e-5, atol=1e-8)  # penalties are in float32
     assert value == pytest.approx(gradients(lambda: next_token(model, token_BT, target_BT)[0])[0], rel=1e-12)
     assert value < total - 1e-3
 

@@ -51,16 +51,16 @@ def test_its_ability_is_a_method_a_verb_an_address_and_a_room_and_is_listed_ever
     surprise = ABILITIES["surprise"]
     train_recipe(compose(table(SETTINGS)), out := tmp_path / "odd")
     run: Any = load(out, "cpu")
-    found = run.oddest(TEXTS)
-    assert [token in text for token, text in zip(found, TEXTS, strict=True)] == [True, True]
+    oddest = run.oddest(TEXTS)
+    assert [token in text for token, text in zip(oddest, TEXTS, strict=True)] == [True, True]
 
     assert json.loads(firth("describe", out, "--json").out)["abilities"][:2] == ["surprise", "generate"]
     assert RunLibrary([out]).facts("odd").can(surprise)
-    assert firth("odd", out, *TEXTS).out.splitlines() == found
+    assert firth("odd", out, *TEXTS).out.splitlines() == oddest
     served = [ServedModel(name, load(path, "cpu"), Limits()) for name, path in (("odd", out), ("char", char_run))]
     with TestClient(build(Models(served)), base_url="http://127.0.0.1") as client:
         answer = client.post("/v1/odd", json={"model": "odd", "input": TEXTS}).json()
-        assert [one["output"] for one in answer["data"]] == found
+        assert [one["output"] for one in answer["data"]] == oddest
         assert client.get("/v1/models/odd").json()["abilities"][0] == "surprise"
         refused = client.post("/v1/odd", json={"model": "char", "input": TEXTS}).json()["error"]["message"]
     assert refused == str(load(char_run).refusal(surprise))
@@ -68,7 +68,7 @@ def test_its_ability_is_a_method_a_verb_an_address_and_a_room_and_is_listed_ever
         room = client.get("/api/lab").json()["rooms"][-1]
         told = client.post("/api/surprise/results", json={"run": "odd", "text": "\n\n".join(TEXTS)}).text.splitlines()[-1]
     assert (room["about"], room["usable"], room["module"]) == ("Find the most surprising token.", ["odd"], "lib/any_room.js")
-    assert json.loads(told)["result"]["table"]["rows"] == [list(row) for row in zip(TEXTS, found, strict=True)]
+    assert json.loads(told)["result"]["table"]["rows"] == [list(row) for row in zip(TEXTS, oddest, strict=True)]
     assert "surprise" in _rooms(library.facts("odd"))
     assert firth("odd", char_run, "a").err == f"firth: {refused}\n"
     assert refused.startswith("this run is a language model and cannot surprise; it can: generate")

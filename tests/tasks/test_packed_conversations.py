@@ -52,13 +52,13 @@ def test_packed_and_separate_conversations_have_the_same_loss_and_gradient(loss:
     rows = windows(encoded.length_N, CONTEXT)
     together = packed(rows, encoded, CONTEXT)
     apart = encoded.batch(np.arange(len(encoded)))
-    found = loss(model, **tensors(together, ("token_BT", "target_BT", "document_BT")))[0]
+    of_packed = loss(model, **tensors(together, ("token_BT", "target_BT", "document_BT")))[0]
     expected = loss(model, **tensors(apart, ("token_BT", "target_BT")))[0]
     # The tables of rotations and the weights of answers are float32; whatever else there is, is float64.
     exact = loss is conversation and settings.get("position") in ("alibi", "t5")
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12 if exact else 1e-6)
+    torch.testing.assert_close(of_packed, expected, rtol=0, atol=1e-12 if exact else 1e-6)
     weights = list(model.parameters())
-    for one, other in zip(torch.autograd.grad(found, weights), torch.autograd.grad(expected, weights), strict=True):
+    for one, other in zip(torch.autograd.grad(of_packed, weights), torch.autograd.grad(expected, weights), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12 if exact else 1e-6)
     assert together.tokens == apart.tokens == encoded.tokens
     seen = loss(model, **tensors(together, ("token_BT", "target_BT")))[0]

@@ -93,18 +93,24 @@ def test_fillers_have_their_probability_given_all_the_rest(masked_run: Path) -> 
             model.fill(text, candidates)
 
 
-def test_evaluation_is_the_mean_over_the_masked_places_of_the_whole_text(masked_run: Path) -> None:
-    model = load(masked_run, "cpu")
+def by_hand(model: Run[Any], masking: Masking) -> tuple[list[float], int]:
+    """−log p of each masked token of the validation text, one window at a time, and how many are the most probable ones."""
     text = prepare(model.recipe.data, model.tokenizer).valid
     assert text is not None
     assert isinstance(model.network, MaskedLM)
     nats, right = [], 0
-    for part in masked_sweep(text.ids, 1, 16, Masking(model.tokenizer, 0.15)):
+    for part in masked_sweep(text.ids, 1, 16, masking):
         log_p_TV = torch.log_softmax(model.network(torch.from_numpy(part.token_BT)).detach()[0].double(), -1)
         for place, target in zip(part.place_BM[0], part.target_BM[0], strict=True):
             if target >= 0:
                 nats.append(-float(log_p_TV[place, target]))
                 right += int(log_p_TV[place].argmax() == target)
+    return nats, right
+
+
+def test_evaluation_is_the_mean_over_the_masked_places_of_the_whole_text(masked_run: Path) -> None:
+    model = load(masked_run, "cpu")
+    nats, right = by_hand(model, Masking(model.tokenizer, 0.15))
     result: dict[str, Any] = model.evaluate(split="valid")
     assert result["tokens"] == len(nats)
     assert result["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
@@ -125,9 +131,9 @@ def test_spans_are_learned_and_measured(name: str, tmp_path: Path) -> None:
     objective, model = MODELS[name]
     recipe = compose(pretraining(objective, model, steps=100, batch=8, rate=0.02))
     run = load(train_recipe(recipe, tmp_path / "run").path, "cpu")
-    found: dict[str, Any] = run.evaluate(split="valid")
-    assert found["perplexity"] == pytest.approx(math.exp(found["loss"]))
-    assert found["perplexity"] < 8, "of some twenty words and sentinels"
+    scores: dict[str, Any] = run.evaluate(split="valid")
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["loss"]))
+    assert scores["perplexity"] < 8, "of some twenty words and sentinels"
     text = prepare(run.recipe.data, run.tokenizer).valid
     assert text is not None
     network, corruption = run.network, Corruption(run.tokenizer.vocab, 16)
@@ -136,14 +142,20 @@ def test_spans_are_learned_and_measured(name: str, tmp_path: Path) -> None:
         given = (torch.from_numpy(array) for array in (part.source_BS, part.source_length_B, part.input_BT))
         log_p_TV = torch.log_softmax(network(*given).detach()[0].double(), -1)
         nats += (-log_p_TV.gather(1, torch.from_numpy(part.target_BT[0])[:, None])).flatten().tolist()
-    assert found["tokens"] == len(nats)
-    assert found["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
+    assert scores["tokens"] == len(nats)
+    assert scores["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
 
 
-def test_whole_words_from_a_recipe(tmp_path: Path) -> None:
+def test_whole_words_are_masked_where_a_recipe_asks(tmp_path: Path) -> None:
     table = pretraining("masked") | {"tokenizer": {"kind": "bpe", "vocab": 280}}
     table["objective"] |= {"whole_words": True, "share": 0.3}
-    assert float(load(train_recipe(compose(table), tmp_path / "run").path).evaluate()["loss"]) > 0  # type: ignore[arg-type]
+    model = load(train_recipe(compose(table), tmp_path / "run").path, "cpu")
+    result: dict[str, Any] = model.evaluate(split="valid")
+    nats, right = by_hand(model, Masking(model.tokenizer, 0.3, whole_words=True))
+    assert (result["tokens"], result["accuracy"]) == (len(nats), right / len(nats))
+    assert result["loss"] == pytest.approx(np.mean(nats), rel=1e-5)
+    pieces, _ = by_hand(model, Masking(model.tokenizer, 0.3))
+    assert result["loss"] != pytest.approx(np.mean(pieces), rel=1e-3), "masked pieces would have another loss"
 
 
 REFUSED = {

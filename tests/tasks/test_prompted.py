@@ -37,11 +37,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_decoder_learns_two_tasks_by_prompt(run: Path) -> None:
     model = load(run)
     assert isinstance(model.network, PrefixDecoder)
-    found: Any = model.evaluate(split="train")
-    tasks = {task["task"]: task for task in found["tasks"]}
+    scores: Any = model.evaluate(split="train")
+    tasks = {task["task"]: task for task in scores["tasks"]}
     assert tasks.keys() == TASKS
     assert all(task["exact"] > 0.9 for task in tasks.values())
-    assert sum(task["sentences"] for task in tasks.values()) == found["sentences"] == 162
+    assert sum(task["sentences"] for task in tasks.values()) == scores["sentences"] == 162
 
 
 def test_a_translation_is_the_same_whatever_it_is_written_with(run: Path) -> None:
@@ -51,10 +51,10 @@ def test_a_translation_is_the_same_whatever_it_is_written_with(run: Path) -> Non
 
 
 def test_its_attention_to_the_prompt_is_an_alignment(run: Path) -> None:
-    found = load(run).align("names: 4 0 7", "four zero seven")
-    assert found.source == ("names:", "4", "0", "7", "<eos>")
-    assert found.target == ("four", "zero", "seven", "<eos>")
-    assert found.best.sum(1) == pytest.approx([1.0] * 4)
+    aligned = load(run).align("names: 4 0 7", "four zero seven")
+    assert aligned.source == ("names:", "4", "0", "7", "<eos>")
+    assert aligned.target == ("four", "zero", "seven", "<eos>")
+    assert aligned.best.sum(1) == pytest.approx([1.0] * 4)
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_bit(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ def test_summaries_are_measured_by_rouge_where_the_recipe_asks(tmp_path: Path) -
     table["objective"]["rouge"] = True
     table["expected"] = {"metric": "rougeL", "direction": "higher"}
     model = load(train_recipe(compose(table), tmp_path / "run").path)
-    found: Any = model.evaluate(split="valid")
-    assert found["rouge1"] > 90
-    assert found["rouge2"] > 80
-    assert found["rougeL"] > 90
+    scores: Any = model.evaluate(split="valid")
+    assert scores["rouge1"] > 90
+    assert scores["rouge2"] > 80
+    assert scores["rougeL"] > 90
     assert load(tmp_path / "run").recipe.objective.rouge  # type: ignore[union-attr]
 
 

@@ -38,7 +38,7 @@ def test_the_vocabulary_has_a_start_token(run: Any) -> None:
 
 def test_the_score_is_the_sum_over_all_characters(run: Any) -> None:
     """Against a loop over the network's own outputs, in float64."""
-    (found,) = run.score(["abba"])
+    (score,) = run.score(["abba"])
     network = run.network.double()
     try:
         expected, ids = 0.0, [2, 0, 1, 1, 0]
@@ -47,9 +47,9 @@ def test_the_score_is_the_sum_over_all_characters(run: Any) -> None:
             expected += torch.log_softmax(logits[0, -1], -1)[ids[at]].item()
     finally:
         run.network.float()
-    assert found.tokens == 4
-    assert found.log_probability == pytest.approx(expected, abs=1e-4)
-    assert found.bits_per_character == pytest.approx(-expected / math.log(2) / 4, abs=1e-4)
+    assert score.tokens == 4
+    assert score.log_probability == pytest.approx(expected, abs=1e-4)
+    assert score.bits_per_character == pytest.approx(-expected / math.log(2) / 4, abs=1e-4)
 
 
 def test_the_probabilities_of_all_texts_of_a_length_add_up_to_one(run: Any) -> None:
@@ -85,10 +85,10 @@ def test_only_the_first_token_of_a_window_or_of_a_fresh_stream_is_replaced() -> 
     for kind in (Windows, Streams):
         plain, started = kind(np.arange(100), 8, 4, 0), kind(np.arange(100), 8, 4, 0, start=200)
         for number in range(6):
-            expected, found = plain.next(), started.next()
-            assert (found.target_BT == expected.target_BT).all()
-            assert (found.input_BT[:, 1:] == expected.input_BT[:, 1:]).all()
-            changed = (found.input_BT[:, 0] != expected.input_BT[:, 0]).tolist()
+            expected, batch = plain.next(), started.next()
+            assert (batch.target_BT == expected.target_BT).all()
+            assert (batch.input_BT[:, 1:] == expected.input_BT[:, 1:]).all()
+            changed = (batch.input_BT[:, 0] != expected.input_BT[:, 0]).tolist()
             assert changed == ([True] + [False] * 7 if kind is Windows else [number % started.per_epoch == 0] * 8)
 
 

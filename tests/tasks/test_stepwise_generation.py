@@ -48,15 +48,15 @@ def test_probabilities_are_the_softmax_of_the_models_logits(model: Run[Any]) -> 
     with torch.inference_mode():
         logits_1TV, _ = model.network(torch.tensor([ids]))
     p_TV = torch.softmax(logits_1TV[0].double(), -1).numpy()
-    found = next_token(model, "the", ids[split:], DecodingConfig(temperature=0.5), top=5)
-    np.testing.assert_allclose(found.probabilities, [p_TV[t - 1, ids[t]] for t in range(split, len(ids))], rtol=1e-4)
+    step = next_token(model, "the", ids[split:], DecodingConfig(temperature=0.5), top=5)
+    np.testing.assert_allclose(step.probabilities, [p_TV[t - 1, ids[t]] for t in range(split, len(ids))], rtol=1e-4)
     order = np.argsort(-p_TV[-1], kind="stable")[:5]
-    assert [one.id for one in found.candidates] == order.tolist()
-    np.testing.assert_allclose([one.probability for one in found.candidates], p_TV[-1, order], rtol=1e-4)
+    assert [one.id for one in step.candidates] == order.tolist()
+    np.testing.assert_allclose([one.probability for one in step.candidates], p_TV[-1, order], rtol=1e-4)
     sharper = p_TV[-1] ** 2 / (p_TV[-1] ** 2).sum()  # 1 / temperature = 2
-    np.testing.assert_allclose([one.share for one in found.candidates], sharper[order], rtol=1e-4)
+    np.testing.assert_allclose([one.share for one in step.candidates], sharper[order], rtol=1e-4)
     seen = p_TV[-1][p_TV[-1] > 0]
-    assert found.entropy == pytest.approx(-(seen * np.log2(seen)).sum(), rel=1e-4)
+    assert step.entropy == pytest.approx(-(seen * np.log2(seen)).sum(), rel=1e-4)
 
 
 def test_cuts_leave_shares_of_zero_and_temperature_0_leaves_one(model: Run[Any]) -> None:
@@ -76,18 +76,18 @@ def test_beyond_its_context_a_transformer_goes_on_as_generate_does(transformer_r
     config = DecodingConfig(tokens=limit + 20, seed=1)
     ids = list(write(model, "the list", [], config))
     assert len(ids) == limit + 20
-    found = next_token(model, "the list", ids, config)
-    assert found.text == "".join(model.stream("the list", config))
-    assert found.probabilities[0] is None  # what came long ago is no longer held
-    assert found.probabilities[-1] is not None
+    step = next_token(model, "the list", ids, config)
+    assert step.text == "".join(model.stream("the list", config))
+    assert step.probabilities[0] is None  # what came long ago is no longer held
+    assert step.probabilities[-1] is not None
 
 
 def test_the_end_of_a_document_ends_the_text(char_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = load(char_run)
     end = model.ids(".").tolist()[0]  # as if that were the <eos> of a corpus of several documents
     monkeypatch.setattr(type(model.tokenizer), "eos", end)
-    found = next_token(model, "the list", [*model.ids("s").tolist(), end], PLAIN)
-    assert (found.ended, found.text, found.tokens) == (True, "s", ("s", "<eos>"))
+    step = next_token(model, "the list", [*model.ids("s").tolist(), end], PLAIN)
+    assert (step.ended, step.text, step.tokens) == (True, "s", ("s", "<eos>"))
     ids = list(write(model, "the list is empty", [], DecodingConfig(tokens=60, temperature=0)))
     assert ids.index(end) == len(ids) - 1
 

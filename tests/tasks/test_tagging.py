@@ -34,8 +34,8 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_learns_what_words_are_from_what_stands_around_them(run: Path) -> None:
     model = firth.load(run)
     for sentence in SENTENCES[:5]:
-        (found,) = model.tag([[word for word, _ in sentence]])
-        assert list(zip(found.words, found.tags, strict=True)) == sentence
+        (tagged,) = model.tag([[word for word, _ in sentence]])
+        assert list(zip(tagged.words, tagged.tags, strict=True)) == sentence
     assert model.evaluate(split="valid")["accuracy"] == 1.0
     assert model.tag([]) == []
 
@@ -56,16 +56,16 @@ def test_it_learns_what_words_are_from_what_stands_around_them(run: Path) -> Non
 )
 def test_it_learns_it_in_pieces_of_words_too(tokenizer: Table, model: Table, tmp_path: Path) -> None:
     table = tagger_table(write(tmp_path / "a.conll"), {"family": "encoder"} | model, rate=0.01, steps=120)
-    found = load(train_recipe(compose(table | {"tokenizer": tokenizer}), tmp_path / "run").path)
-    adjective, noun = found.tag(["the light bag falls", "she sees the light"])
+    loaded = load(train_recipe(compose(table | {"tokenizer": tokenizer}), tmp_path / "run").path)
+    adjective, noun = loaded.tag(["the light bag falls", "she sees the light"])
     assert (adjective.tags, noun.tags) == (("DET", "ADJ", "NOUN", "VERB"), ("PRON", "VERB", "DET", "NOUN"))
 
 
 def test_words_alone_do_not_tell(tmp_path: Path) -> None:
     table = tagger_table(write(tmp_path / "a.conll"), {"family": "encoder", "kind": "average", "width": 16})
     model = load(train_recipe(compose(table), tmp_path / "run").path)
-    found = [model.tag([sentence])[0] for sentence in ("the light bag", "she sees the light")]
-    assert found[0].tags[1] == found[1].tags[3]
+    tagged = [model.tag([sentence])[0] for sentence in ("the light bag", "she sees the light")]
+    assert tagged[0].tags[1] == tagged[1].tags[3]
     assert 0.8 < float(str(model.evaluate(split="train")["accuracy"])) < 1.0
 
 
@@ -226,9 +226,9 @@ def test_what_it_cannot_do_is_said(call: Any, message: str, run: Path) -> None:
 def test_a_sentence_longer_than_the_positions_is_refused_not_cut(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conll")
     model = {"family": "encoder", "kind": "transformer", "width": 8, "depth": 1, "heads": 2, "position": "learned", "context": 6}
-    found = load(train_recipe(compose(tagger_table(path, model, steps=2)), tmp_path / "run").path)
+    loaded = load(train_recipe(compose(tagger_table(path, model, steps=2)), tmp_path / "run").path)
     with pytest.raises(DataError, match=r"1 of 2 sentences to tag have more than 6 tokens, the limit of"):
-        found.tag(["the bag", "the bag the bag the bag the bag falls"])
+        loaded.tag(["the bag", "the bag the bag the bag the bag falls"])
     with pytest.raises(DataError, match=r"train sentences have more than 5 tokens"):
         train_recipe(compose(tagger_table(path, model | {"context": 5}, steps=2)), tmp_path / "other")
 

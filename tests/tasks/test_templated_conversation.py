@@ -33,8 +33,8 @@ def test_a_run_learns_and_answers_with_a_template(source: str, tmp_path: Path) -
     assert run.chat(history).strip() == "seven"
     history += [{"role": "assistant", "content": "seven"}, {"role": "user", "content": "again"}]
     assert run.chat(history).strip() == "seven"
-    found = run.evaluate()
-    assert found["exact"] > 0.9
+    scores = run.evaluate()
+    assert scores["exact"] > 0.9
 
 
 def test_a_template_that_does_not_work_is_refused_before_training(tmp_path: Path) -> None:

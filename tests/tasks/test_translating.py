@@ -72,9 +72,9 @@ def test_it_learns_a_language(model: Run[Any]) -> None:
 
 
 def test_an_alignment_moves_along_the_source_as_it_writes(model: Run[Any]) -> None:
-    found = model.align("3 6 7", "three six seven")
-    assert (found.source, found.target) == (("3", "6", "7", "<eos>"), ("three", "six", "seven", "<eos>"))
-    looked_at = found.best.argmax(-1).tolist()
+    aligned = model.align("3 6 7", "three six seven")
+    assert (aligned.source, aligned.target) == (("3", "6", "7", "<eos>"), ("three", "six", "seven", "<eos>"))
+    looked_at = aligned.best.argmax(-1).tolist()
     assert looked_at == sorted(looked_at)
     assert looked_at[-1] - looked_at[0] >= 2
 
@@ -169,11 +169,11 @@ def truth(model: Run[Any], source: str, target: str, finished: bool) -> float:
 
 def test_log_probabilities_are_the_models_own_and_the_best_comes_first(model: Run[Any]) -> None:
     config = DecodingConfig(beam=4, tokens=12, penalty=1.0)
-    for source, found in zip(UNSEEN, model.translations(UNSEEN, config), strict=True):
-        assert 1 < len(found) <= 4
-        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-        assert len({one.text for one in found}) == len(found)
-        for one in found:
+    for source, translations in zip(UNSEEN, model.translations(UNSEEN, config), strict=True):
+        assert 1 < len(translations) <= 4
+        assert [one.score for one in translations] == sorted((one.score for one in translations), reverse=True)
+        assert len({one.text for one in translations}) == len(translations)
+        for one in translations:
             tokens = len(one.text.split()) + one.finished
             # float32 sums of up to 12 logarithms of up to about 10
             assert one.log_probability == pytest.approx(truth(model, source, one.text, one.finished), abs=12 * 10 * 2**-22)
@@ -183,8 +183,8 @@ def test_log_probabilities_are_the_models_own_and_the_best_comes_first(model: Ru
 def test_a_wide_beam_finds_on_the_whole_nothing_less_probable_than_the_greedy_choice(few_steps: Path) -> None:
     """Without a penalty; it may lose the greedy choice on its way, but not in most sentences."""
     model = load(few_steps)
-    greedy = [found[0] for found in model.translations(UNSEEN, DecodingConfig(beam=1, tokens=8))]
-    wide = [found[0] for found in model.translations(UNSEEN, DecodingConfig(beam=8, tokens=8, penalty=0.0))]
+    greedy = [beams[0] for beams in model.translations(UNSEEN, DecodingConfig(beam=1, tokens=8))]
+    wide = [beams[0] for beams in model.translations(UNSEEN, DecodingConfig(beam=8, tokens=8, penalty=0.0))]
     at_least = [one.log_probability >= other.log_probability - 1e-4 for one, other in zip(wide, greedy, strict=True)]
     assert sum(at_least) > len(UNSEEN) / 2
 
@@ -204,9 +204,9 @@ def test_a_text_is_translated_as_it_would_be_alone(options: dict[str, Any], few_
 
 def test_more_texts_than_are_read_at_once_keep_their_places(model: Run[Any]) -> None:
     texts = [spaced(str(n)) for n in range(150)] + ["", " \t"]
-    found = model.translate(texts)
-    assert found[-2:] == ["", ""]
-    assert [text for text, one in zip(texts[:-2], found, strict=False) if one == said(text)] == [
+    translations = model.translate(texts)
+    assert translations[-2:] == ["", ""]
+    assert [text for text, one in zip(texts[:-2], translations, strict=False) if one == said(text)] == [
         text for text in texts[:-2] if model.translate([text]) == [said(text)]
     ]
 
@@ -238,8 +238,8 @@ def test_drawing_depends_on_seed_and_number(few_steps: Path) -> None:
 def test_white_space_is_no_part_of_a_text_and_a_translation_is_one_line(few_steps: Path) -> None:
     model = load(few_steps)
     assert model.translate(["  1 2\n", "1 2"])[:1] == model.translate(["1 2"])
-    for found in model.translate(UNSEEN, sample=True, temperature=5.0, tokens=30):
-        assert found == " ".join(found.split())
+    for translation in model.translate(UNSEEN, sample=True, temperature=5.0, tokens=30):
+        assert translation == " ".join(translation.split())
 
 
 def test_words_never_seen_are_said_once_and_read_as_unknown(model: Run[Any]) -> None:
@@ -251,8 +251,8 @@ def test_characters_never_seen_are_left_out_and_said(tmp_path: Path) -> None:
     recipe = compose(pair_table(write_pairs(tmp_path / "n.tsv"), tokenizer={"kind": "char"}, steps=4, context=60))
     model = load(train_recipe(recipe, tmp_path / "run").path)
     with pytest.warns(UserWarning, match=r"^left out, never seen in training: Ω, 😀$"):
-        found = model.translate(["1 2Ω", "😀Ω", "Ω 1 2"])
-    assert found == [*model.translate(["1 2"]), "", *model.translate(["1 2"])]
+        translations = model.translate(["1 2Ω", "😀Ω", "Ω 1 2"])
+    assert translations == [*model.translate(["1 2"]), "", *model.translate(["1 2"])]
 
 
 def test_a_source_beyond_learned_positions_is_read_as_far_as_they_go(tmp_path: Path) -> None:
@@ -261,8 +261,8 @@ def test_a_source_beyond_learned_positions_is_read_as_far_as_they_go(tmp_path: P
     model = load(train_recipe(compose(table), tmp_path / "run").path)
     text = spaced("123456789")
     with pytest.warns(UserWarning, match=r"1 of 2 sources have more than 6 tokens, the size of this model's position table"):
-        found = model.translate([text, "1 2"], tokens=100)
-    assert found == model.translate([spaced("123456"), "1 2"])
+        translations = model.translate([text, "1 2"], tokens=100)
+    assert translations == model.translate([spaced("123456"), "1 2"])
     drawn = model.translations(["1 2"] * 20, DecodingConfig(tokens=100, temperature=9.0), sample=True)
     assert {len(one.text.split()) for (one,) in drawn if not one.finished} == {7}, "positions of what is written end as well"
 
@@ -273,8 +273,8 @@ def test_a_long_source_is_read_whole_by_every_other_model(few_steps: Path) -> No
         pytest.skip("learned positions end")
     beginning = spaced("12" * 200)
     # At both ends: 400 tokens later, an RNN has forgotten the end that it reads first.
-    found = model.translations([beginning, f"9 9 {beginning} 9 9"], DecodingConfig(tokens=4))
-    assert found[0][0].log_probability != found[1][0].log_probability
+    translations = model.translations([beginning, f"9 9 {beginning} 9 9"], DecodingConfig(tokens=4))
+    assert translations[0][0].log_probability != translations[1][0].log_probability
 
 
 # --- evaluation
@@ -284,13 +284,13 @@ def test_evaluation_measures_what_translate_writes(model: Run[Any], tmp_path: Pa
     pairs = pairs_of([str(n) for n in range(1, 999, 37)])
     pairs[3] = (pairs[3][0], "something else entirely")
     for beam in (1, 3):
-        found = model.evaluate(write_pairs(tmp_path / "n.tsv", pairs), beam=beam)
+        scores = model.evaluate(write_pairs(tmp_path / "n.tsv", pairs), beam=beam)
         written = model.translate([source for source, _ in pairs], beam=beam)
         references, lengths = [target for _, target in pairs], [len(source.split()) for source, _ in pairs]
         expected = dataclasses.asdict(measures(written, references, lengths, lower=False, language=None))
         expected |= expected.pop("own")
-        assert {name: found[name] for name in expected} == expected
-        assert (found["split"], found["beam"]) == (str(tmp_path / "n.tsv"), beam)
+        assert {name: scores[name] for name in expected} == expected
+        assert (scores["split"], scores["beam"]) == (str(tmp_path / "n.tsv"), beam)
     total = sum(truth(model, source, target, True) for source, target in pairs if "else" not in target)
     tokens = sum(len(target.split()) + 1 for _, target in pairs)
     del pairs[3]

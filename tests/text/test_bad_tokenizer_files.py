@@ -34,36 +34,37 @@ def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
     (run / "tokenizer.json").write_text(json.dumps(table), encoding="utf-8")
 
 
-def test_an_old_run_without_a_hash_still_loads(run: Path) -> None:
-    firth.load(run, "cpu")
+def test_an_old_run_without_a_hash_still_loads_and_writes_the_same(run: Path, char_run: Path) -> None:
+    old, new = (firth.load(path, "cpu").generate("the", tokens=20, temperature=0) for path in (run, char_run))
+    assert old == new
 
 
-def test_bytes_that_are_not_utf8(run: Path) -> None:
+def test_bytes_that_are_not_utf8_are_damage(run: Path) -> None:
     (run / "tokenizer.json").write_bytes(b'{"model": \xff}')
     with pytest.raises(DataError, match=r"tokenizer\.json is damaged: byte 0xff is not UTF-8\. Restore that file\."):
         firth.load(run, "cpu")
 
 
 @pytest.mark.parametrize("id", [999_999_999, 10**22, 1000])
-def test_an_id_far_away(run: Path, id: int) -> None:
+def test_an_id_far_away_is_damage(run: Path, id: int) -> None:
     changed(run, lambda vocabulary: vocabulary.update({"a": id}))
     with pytest.raises(DataError, match=rf"is damaged: the ids of its \d+ tokens, up to {id:,}, have gaps"):
         firth.load(run, "cpu")
 
 
 @pytest.mark.parametrize("id", [-1, "1", None, True, 0.5])
-def test_an_id_that_is_none(run: Path, id: Any) -> None:
+def test_what_is_no_id_is_damage(run: Path, id: Any) -> None:
     changed(run, lambda vocabulary: vocabulary.update({"a": id}))
     with pytest.raises(DataError, match=r"is damaged: the id of the token 'a' is"):
         firth.load(run, "cpu")
 
 
-def test_nested_brackets() -> None:
+def test_nested_brackets_are_no_tokenizer() -> None:
     with pytest.raises(DataError, match=r"is not a tokenizer\.json"):
         Tokenizer.from_json("[" * 100_000)
 
 
-def test_ids_beyond_the_embedding_of_a_public_model() -> None:
+def test_ids_beyond_the_embedding_of_a_public_model_are_refused() -> None:
     text = json.dumps({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 999_999_999}, "unk_token": "a"}})
     with pytest.raises(DataError, match=r"the tokenizer has 1,000,000,000 tokens, but the embedding has 10 rows"):
         parsed(text, rows=10)

@@ -105,10 +105,10 @@ def test_what_is_wrong_in_a_table_is_named_with_its_line(line: str, message: str
 def test_a_record_without_an_image_or_a_caption_is_skipped_or_refused(line: str, tmp_path: Path) -> None:
     table = write_captions(tmp_path / "data", 4)
     table.write_text(table.read_text() + line + "\n")
-    found = "1 of 5 records of .* has no image or no caption"
-    with pytest.warns(UserWarning, match=found + r" and is skipped: .*captions\.tsv:6"):
+    problem = "1 of 5 records of .* has no image or no caption"
+    with pytest.warns(UserWarning, match=problem + r" and is skipped: .*captions\.tsv:6"):
         assert len(prepare_captions(config(table, valid=0.0), WORDS).train) == 4
-    with pytest.raises(DataError, match=found):
+    with pytest.raises(DataError, match=problem):
         prepare_captions(config(table, empty="refuse"), WORDS)
 
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from firth.config import build, choices
 from firth.errors import DataError
 from firth.text.config import DataConfig, Name, TokenizerConfig
 from firth.text.data.running_text import prepare
-from firth.text.data_set import DATA_SETS, DataSet, File
+from firth.text.data_set import DATA_SETS, DataSet
 from firth.text.datasets import download
 from firth.vectors.sentences import opened
 
@@ -74,20 +74,11 @@ def test_the_checksums_are_those_of_the_shared_data(name: str, firth_data: Path,
     assert sorted(path.name for path in folder.iterdir()) == sorted(file.name for file in DATA_SETS[name].files)
 
 
-def described(name: str, text: str) -> File:
-    return File(name, len(text), hashlib.sha256(text.encode()).hexdigest(), None)
-
-
 @pytest.fixture
-def small_ptb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A mirror whose ptb is three lines long."""
+def small_ptb(mirror_of: Callable[..., Path]) -> dict[str, str]:
+    """A mirror whose ptb is seven lines long."""
     texts = {"train": "the cat sat\n" * 5, "valid": "a cat\n", "test": "that\n"}
-    files = tuple(described(f"ptb.{part}.txt", text) for part, text in texts.items())
-    monkeypatch.setitem(DATA_SETS._of, "ptb", dataclasses.replace(DATA_SETS["ptb"], files=files))
-    (tmp_path / "ptb").mkdir()
-    for part, text in texts.items():
-        (tmp_path / "ptb" / f"ptb.{part}.txt").write_text(text)
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
+    mirror_of({"ptb": {f"ptb.{part}.txt": text for part, text in texts.items()}})
     return texts
 
 
@@ -100,14 +91,8 @@ def test_a_named_set_brings_its_own_validation_and_test_text(small_ptb: dict[str
     assert prepared.sha256 == hashlib.sha256(small_ptb["train"].encode()).hexdigest()
 
 
-def test_the_texts_of_a_named_set_with_labels_are_running_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = {f"{part}.tsv": f"{part} tests\t1\n" for part in ("train", "dev", "test")}
-    files = tuple(described(name, line) for name, line in lines.items())
-    monkeypatch.setitem(DATA_SETS._of, "sst2", dataclasses.replace(DATA_SETS["sst2"], files=files))
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
-    (tmp_path / "sst2").mkdir()
-    for name, line in lines.items():
-        (tmp_path / "sst2" / name).write_text(line)
+def test_the_texts_of_a_named_set_with_labels_are_running_text(mirror_of: Callable[..., Path]) -> None:
+    mirror_of({"sst2": {f"{part}.tsv": f"{part} tests\t1\n" for part in ("train", "dev", "test")}})
     prepared = prepare(DataConfig(name="sst2"), TokenizerConfig(kind="char"))
     parts = (prepared.train, prepared.valid, prepared.test)
     decoded = [prepared.tokenizer.decode([int(id) for id in part.ids]) for part in parts if part]

@@ -56,13 +56,13 @@ def test_all_conversations_with_an_empty_message_are_told_at_once_and_skipped_or
     whole = chat(("hello", "good day"), system="")  # the system may say nothing
     lines = [whole, chat(("hello", " ")), {"messages": []}, chat(("\n", "good day")), {"messages": None}, whole]
     path = write_chats(tmp_path / "c.jsonl", lines)
-    found = r"4 of 6 records of .*c\.jsonl have no messages or an empty one{}: .*:2, .*:3, .*:4, …"
-    with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+    problem = r"4 of 6 records of .*c\.jsonl have no messages or an empty one{}: .*:2, .*:3, .*:4, …"
+    with pytest.warns(UserWarning, match=problem.format(" and are skipped")):
         data = prepare_conversations(ConversationsConfig(path=str(path), valid=0), WORDS)
     assert len(data.train) == 2
     refusing = ConversationsConfig(path=str(path), empty="refuse")
     for attempt in (lambda: prepare_conversations(refusing, WORDS), lambda: encode_conversations(path, data.tokenizer, refusing)):
-        with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
+        with pytest.raises(DataError, match=problem.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
             attempt()
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
-from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR
+from chat_templates import CHATML, HEADERS, INST, MARKED, ZEPHYR, in_transformers
 
 from firth.errors import DataError
 from firth.text.chat_template import ChatTemplate, read_template
@@ -63,12 +62,7 @@ def formatted(name: str) -> TemplateFormat:
 
 @pytest.fixture(scope="module")
 def hugging_face() -> Any:
-    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
-    theirs = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(tokenizer().to_json()), bos_token="<s>", eos_token="</s>"
-    )
-    theirs.add_special_tokens({"additional_special_tokens": list(SPECIAL[2:])})
-    return theirs
+    return in_transformers(tokenizer(), SPECIAL)
 
 
 def dicts(messages: list[Message]) -> list[dict[str, str]]:
@@ -105,13 +99,13 @@ ENDS = {"chatml": "<|im_end|>", "inst": "</s>", "headers": "<|eot|>", "zephyr": 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_answers_and_their_ends_are_learned_and_nothing_else(name: str) -> None:
-    own, found = formatted(name), formatted(name).render(messages_of("two rounds"))
-    starts = np.flatnonzero(np.diff(np.r_[0, found.learned.astype(int)]) == 1)
-    ends = np.flatnonzero(np.diff(np.r_[found.learned.astype(int), 0]) == -1)
-    texts = [own.tokenizer.decode(found.ids[a:b]).strip() for a, b in zip(starts, ends, strict=True)]
+    own, rendered = formatted(name), formatted(name).render(messages_of("two rounds"))
+    starts = np.flatnonzero(np.diff(np.r_[0, rendered.learned.astype(int)]) == 1)
+    ends = np.flatnonzero(np.diff(np.r_[rendered.learned.astype(int), 0]) == -1)
+    texts = [own.tokenizer.decode(rendered.ids[a:b]).strip() for a, b in zip(starts, ends, strict=True)]
     assert texts == ["three", "four"]
-    assert [own.tokenizer.token(int(found.ids[b])) for b in ends] == [ENDS[name]] * 2
-    assert own.end == own.tokenizer.encode("x").dtype.type(found.ids[ends[0]])
+    assert [own.tokenizer.token(int(rendered.ids[b])) for b in ends] == [ENDS[name]] * 2
+    assert own.end == own.tokenizer.encode("x").dtype.type(rendered.ids[ends[0]])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import calendar
-import dataclasses
 import functools
-import hashlib
 import re
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from firth.progress import silent
 from firth.text.config import CHAT_SKILLS, PairsConfig, TokenizerConfig
 from firth.text.conversation import Conversation
 from firth.text.data.pairs import prepare_pairs
-from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import chat_phrasings
 from firth.text.datasets.chat_phrasings import Phrasings
 from firth.text.datasets.chats import chats
@@ -40,19 +37,6 @@ def _opinions_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firth.text.datasets.chats.negations", once)
 
 
-@pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, contents in SMALL.items():
-        (tmp_path / name).mkdir()
-        files = []
-        for file, text in contents.items():
-            (tmp_path / name / file).write_text(text)
-            files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
-    return tmp_path
-
-
 def questions(conversations: list[Conversation]) -> list[str]:
     return [message.content for one in conversations for message in one.messages if message.role == "user"]
 
@@ -67,9 +51,9 @@ def template(question: str, phrasings: list[str]) -> str | None:
     ("names", "least"), [(("DUTCH",), 12), (("POSITIVE", "NEGATIVE", "SENTIMENT"), 12), (("DATES",), 12), (("TAGS",), 12)]
 )
 def test_each_task_has_a_dozen_phrasings_and_others_that_are_held_out(names: tuple[str, ...], least: int) -> None:
-    found = [ALL[name] for name in names]
-    assert sum(len(one.known) for one in found) >= least
-    assert all(len(one.held_out) >= 2 for one in found)
+    phrasings = [ALL[name] for name in names]
+    assert sum(len(one.known) for one in phrasings) >= least
+    assert all(len(one.held_out) >= 2 for one in phrasings)
 
 
 def test_no_phrasing_is_both_known_and_held_out() -> None:
@@ -92,8 +76,8 @@ def test_training_and_validation_have_known_phrasings_only_and_a_test_has_both(m
 
 @pytest.mark.parametrize("part", half(["train", "valid", "test"], 1))
 def test_every_part_has_every_skill(part: str, mirror: Path) -> None:
-    found = chats(None, 100, part, silent)  # type: ignore[arg-type]
-    assert {skill.name for one in found for skill in one.skills if skill} >= set(CHAT_SKILLS)
+    conversations = chats(None, 100, part, silent)  # type: ignore[arg-type]
+    assert {skill.name for one in conversations for skill in one.skills if skill} >= set(CHAT_SKILLS)
 
 
 def test_the_same_conversations_come_again(mirror: Path) -> None:
@@ -103,8 +87,8 @@ def test_the_same_conversations_come_again(mirror: Path) -> None:
 def test_no_sentence_to_translate_is_in_two_parts(mirror: Path) -> None:
     numbers = []
     for part in ("train", "valid", "test"):
-        found = questions(chats(("dutch",), 300, part, silent))  # type: ignore[arg-type]
-        numbers.append({number for question in found for number in re.findall(r"number \d+", question)})
+        asked = questions(chats(("dutch",), 300, part, silent))  # type: ignore[arg-type]
+        numbers.append({number for question in asked for number in re.findall(r"number \d+", question)})
     assert numbers[0].isdisjoint(numbers[1])
     assert numbers[0].isdisjoint(numbers[2])
     assert numbers[1].isdisjoint(numbers[2])

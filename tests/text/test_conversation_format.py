@@ -26,15 +26,15 @@ def tokenizer(kind: Kind, vocab: int | None = None) -> Tokenizer:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answers_and_their_ends_are_learned_and_nothing_else(kind: Kind) -> None:
     own = tokenizer(kind)
-    found = ChatFormat(own).render(TALK)
+    rendered = ChatFormat(own).render(TALK)
     three, four = own.encode("three"), own.encode("four")
     mark = own.markers
     expected = [
         *([mark["<user>"]], own.encode("name 3"), [mark["<end>"]], [mark["<assistant>"]], three, [mark["<end>"]]),
         *([mark["<user>"]], own.encode("and 4"), [mark["<end>"]], [mark["<assistant>"]], four, [mark["<end>"]]),
     ]
-    assert found.ids.tolist() == np.concatenate(expected).tolist()
-    assert found.ids[found.learned].tolist() == [*three, mark["<end>"], *four, mark["<end>"]]
+    assert rendered.ids.tolist() == np.concatenate(expected).tolist()
+    assert rendered.ids[rendered.learned].tolist() == [*three, mark["<end>"], *four, mark["<end>"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from corrupted_windows import assert_a_batch_is_a_function_of_its_position
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -41,10 +42,10 @@ def ids(text: str) -> list[int]:
 
 def sources(made: PairBatch) -> list[list[int]]:
     """Without padding and <eos>, which every source must have."""
-    found = [row[:length] for row, length in zip(made.source_BS.tolist(), made.source_length_B.tolist(), strict=True)]
-    assert all(row[-1] == EOS for row in found)
-    assert not any(any(row[len(kept) :]) for row, kept in zip(made.source_BS.tolist(), found, strict=True)), "padded with 0"
-    return [row[:-1] for row in found]
+    rows = [row[:length] for row, length in zip(made.source_BS.tolist(), made.source_length_B.tolist(), strict=True)]
+    assert all(row[-1] == EOS for row in rows)
+    assert not any(any(row[len(kept) :]) for row, kept in zip(made.source_BS.tolist(), rows, strict=True)), "padded with 0"
+    return [row[:-1] for row in rows]
 
 
 def corrupted(text: str | list[int], noise: Noise, windows: int = 1, seed: int = 0) -> list[list[int]]:
@@ -178,17 +179,17 @@ def test_an_infilling_span_is_one_mask_whatever_its_length() -> None:
     one = {"_ w3 w4", "w1 _ w4", "w1 w2 _"}
     apart = {"_ _ w3 w4", "_ w2 _ w4", "_ w2 w3 _", "w1 _ _ w4", "w1 _ w3 _", "w1 w2 _ _"}
     inserted = {"_ w1 _ w4", "_ w1 w2 _", "w1 _ w2 _", "_ w3 _ w4", "_ w3 w4 _", "w1 _ w4 _"}  # the empty one inserts its <mask>
-    found = {shown(row) for row in corrupted("w1 w2 w3 w4", Noise(infill=0.5, length=1.5, permute=False), 4000)}
-    assert found == one | apart | inserted
+    texts = {shown(row) for row in corrupted("w1 w2 w3 w4", Noise(infill=0.5, length=1.5, permute=False), 4000)}
+    assert texts == one | apart | inserted
 
 
 def test_sentences_end_at_marks_and_lines_and_are_shuffled_whole() -> None:
     text = "w1 w2 . w3 ! ? w4 <eos> w5"
-    found = Counter(shown(row) for row in corrupted(text, Noise(infill=0), 6000))
+    orders = Counter(shown(row) for row in corrupted(text, Noise(infill=0), 6000))
     parts = ["w1 w2 .", "w3 ! ?", "w4 <eos>", "w5"]
-    assert len(found) == 24
-    assert all(all(part in one for part in parts) for one in found)
-    assert stats.chisquare(list(found.values())).pvalue > UNLIKELY, "all orders are equally probable"
+    assert len(orders) == 24
+    assert all(all(part in one for part in parts) for one in orders)
+    assert stats.chisquare(list(orders.values())).pvalue > UNLIKELY, "all orders are equally probable"
 
 
 def test_white_space_after_a_sentence_belongs_to_it_and_within_one_ends_none() -> None:
@@ -196,14 +197,14 @@ def test_white_space_after_a_sentence_belongs_to_it_and_within_one_ends_none() -
     tokenizer = Tokenizer.train(TokenizerConfig(kind="char"), [Piece(text, True)], 2)
     denoising = Denoising(tokenizer, len(text), Noise(infill=0))
     made = denoising(np.tile(tokenizer.encode(text).astype(np.int64), (200, 1)), np.arange(200, dtype=np.uint64))
-    found = {tokenizer.decode(row[:-1]) for row in made.source_BS}
-    assert found == {"".join(order) for order in itertools.permutations(parts)}
+    texts = {tokenizer.decode(row[:-1]) for row in made.source_BS}
+    assert texts == {"".join(order) for order in itertools.permutations(parts)}
 
 
 def test_a_rotated_window_begins_at_any_token() -> None:
-    found = Counter(shown(row) for row in corrupted("w1 w2 w3 w4 w5", Noise(infill=0, permute=False, rotate=True), 4000))
-    assert found.keys() == {"w1 w2 w3 w4 w5", "w2 w3 w4 w5 w1", "w3 w4 w5 w1 w2", "w4 w5 w1 w2 w3", "w5 w1 w2 w3 w4"}
-    assert stats.chisquare(list(found.values())).pvalue > UNLIKELY
+    rotations = Counter(shown(row) for row in corrupted("w1 w2 w3 w4 w5", Noise(infill=0, permute=False, rotate=True), 4000))
+    assert rotations.keys() == {"w1 w2 w3 w4 w5", "w2 w3 w4 w5 w1", "w3 w4 w5 w1 w2", "w4 w5 w1 w2 w3", "w5 w1 w2 w3 w4"}
+    assert stats.chisquare(list(rotations.values())).pvalue > UNLIKELY
 
 
 @settings(max_examples=60, deadline=None)
@@ -222,8 +223,8 @@ def test_the_shares_hold_for_each_place_of_a_window() -> None:
     windows, T = 4000, 20
     text = " ".join(f"w{n}" for n in range(T))
     for noise, share in ((Noise(delete=0.3, infill=0, permute=False), 0.3), (Noise(mask=0.15, infill=0, permute=False), 0.15)):
-        found = corrupted(text, noise, windows)
-        gone = np.array([[id not in row for id in ids(text)] for row in found])
+        rows = corrupted(text, noise, windows)
+        gone = np.array([[id not in row for id in ids(text)] for row in rows])
         assert gone.sum(axis=1).tolist() == [round(share * T)] * windows
         low, high = stats.binom.interval(1 - UNLIKELY / T, windows, share)
         assert ((low <= gone.sum(axis=0)) & (gone.sum(axis=0) <= high)).all()
@@ -255,22 +256,16 @@ def test_infilling_spans_have_poisson_lengths() -> None:
 @given(NOISES, st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**63), st.integers(0, 3000))
 def test_a_batch_is_a_function_of_seed_and_position(noise: Noise, batch: int, context: int, seed: int, position: int) -> None:
     denoising = Denoising(TOKENIZER, context, noise, seed)
-    one, other = (CorruptedWindows(np.arange(250), batch, denoising) for _ in range(2))
-    one.seek(position)
-    one.next()
-    other.seek(position + 1)
-    assert one.position == other.position == position + 1
-    left, right = one.next(), other.next()
-    assert all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ("source_BS", "input_BT", "target_BT"))
+    assert_a_batch_is_a_function_of_its_position(denoising, np.arange(250), batch, position)
 
 
 def test_each_epoch_and_each_seed_corrupts_anew() -> None:
-    def found(seed: int) -> list[str]:
+    def sources_of(seed: int) -> list[str]:
         windows = CorruptedWindows(np.arange(25), 1, Denoising(TOKENIZER, 24, Noise(), seed))
         return [str(sources(windows.next())[0]) for _ in range(8)]
 
-    assert len(set(found(0))) > 4
-    assert found(0) != found(1)
+    assert len(set(sources_of(0))) > 4
+    assert sources_of(0) != sources_of(1)
 
 
 @settings(max_examples=60, deadline=None)

@@ -87,6 +87,6 @@ def test_short_repeated_or_foreign_docstrings_are_left_out(tmp_path: Path) -> No
         f'add_docstr(x.y, r"""added: {long}""".format(1))\n'
     )
     (tmp_path / "broken.py").write_text("def (:")
-    found = list(docs._docstrings(tmp_path / "a.py"))
-    assert found == [long.rstrip() + "\n\nIndented.", "C: " + long.rstrip(), "added: " + long.rstrip()]
+    docstrings = list(docs._docstrings(tmp_path / "a.py"))
+    assert docstrings == [long.rstrip() + "\n\nIndented.", "C: " + long.rstrip(), "added: " + long.rstrip()]
     assert list(docs._docstrings(tmp_path / "broken.py")) == []

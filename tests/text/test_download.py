@@ -130,8 +130,8 @@ def refused(match: str) -> str:
 
 
 def left(cache: Path) -> list[str]:
-    found = (path.relative_to(cache) for path in cache.rglob("*") if path.is_file())
-    return sorted(str(path) for path in found if path.parts[0] != "seals")
+    files = (path.relative_to(cache) for path in cache.rglob("*") if path.is_file())
+    return sorted(str(path) for path in files if path.parts[0] != "seals")
 
 
 def kept(cache: Path) -> bytes:

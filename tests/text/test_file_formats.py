@@ -62,10 +62,10 @@ def test_the_formats_are_those_that_a_recipe_can_name() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_table_gives_the_same_records(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name)
-    found = list(records(path, [Column("target"), Column("text")]))
-    assert [texts for _, texts in found] == [[row[4], row[1]] for row in ROWS]
-    assert len({where for where, _ in found}) == len(ROWS)
-    assert all(where.startswith(str(path)) for where, _ in found)
+    read = list(records(path, [Column("target"), Column("text")]))
+    assert [texts for _, texts in read] == [[row[4], row[1]] for row in ROWS]
+    assert len({where for where, _ in read}) == len(ROWS)
+    assert all(where.startswith(str(path)) for where, _ in read)
     assert is_table(path)
 
 

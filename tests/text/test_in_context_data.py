@@ -53,11 +53,11 @@ def test_the_tokens_are_those_of_the_text_and_only_answers_are_asked() -> None:
 
 def _walk(text: str) -> list[tuple[str, str, bool]]:
     """Each character but the first, the one before it, and whether it goes on with an answer."""
-    found, answering = [], False
+    steps, answering = [], False
     for before, character in itertools.pairwise(text):
         answering = (answering or before == ">") and character != ";"
-        found.append((character, before, answering))
-    return found
+        steps.append((character, before, answering))
+    return steps
 
 
 def test_some_of_many_are_read_as_they_are_among_all() -> None:

@@ -145,11 +145,11 @@ BLANK = "text,label\n" + "".join(f"{'  ' if n % 100 == 7 else f'text {n}'},{n % 
 
 def test_records_without_text_are_skipped_with_one_warning_or_refused_all_at_once(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text(BLANK)
-    found = r"10 of 1,000 records of .*r\.csv have no text{}: .*r\.csv:9, .*r\.csv:109, .*r\.csv:209, …"
-    with pytest.warns(UserWarning, match=found.format(" and are skipped")) as told:
+    problem = r"10 of 1,000 records of .*r\.csv have no text{}: .*r\.csv:9, .*r\.csv:109, .*r\.csv:209, …"
+    with pytest.warns(UserWarning, match=problem.format(" and are skipped")) as told:
         data = prepared(tmp_path / "r.csv", valid=0.0)
     assert (len(told), len(data.train)) == (1, 990)
-    with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"'):
+    with pytest.raises(DataError, match=problem.format("") + r'\. Complete or remove them, or set data\.empty = "skip"'):
         prepared(tmp_path / "r.csv", empty="refuse")
     (tmp_path / "full.csv").write_text("\n".join(line for line in BLANK.splitlines() if not line.startswith(" ")))
     assert prepared(tmp_path / "full.csv", valid=0.0, empty="refuse").sha256 == data.sha256
@@ -293,9 +293,9 @@ def test_a_batch_depends_on_seed_and_position_alone() -> None:
 
 
 def test_a_sweep_has_every_example_once_by_length_and_says_which() -> None:
-    found = list(numbered(5).sweep(2))
-    assert [batch.token_BT[:, 0].tolist() for _, batch in found] == [[4, 3], [2, 0], [1]]  # 0 and 1 have one token each
-    assert [row_B.tolist() for row_B, _ in found] == [[4, 3], [2, 0], [1]]
+    batches = list(numbered(5).sweep(2))
+    assert [batch.token_BT[:, 0].tolist() for _, batch in batches] == [[4, 3], [2, 0], [1]]  # 0 and 1 have one token each
+    assert [row_B.tolist() for row_B, _ in batches] == [[4, 3], [2, 0], [1]]
 
 
 def test_texts_beyond_the_limit_are_left_out_of_training_and_counted(tmp_path: Path) -> None:
@@ -318,9 +318,9 @@ def test_words_that_are_lent_stand_behind_those_of_the_training_part(tmp_path: P
     lent, data = ["e", "a", "D", "new york"], LabelledConfig(path=str(path), test_path=str(test), valid=0.0)
 
     def read(**settings: object) -> list[tuple[str, str]]:
-        found = prepare_labelled(data, TokenizerConfig(kind="word", **settings), also=lent)  # type: ignore[arg-type]
-        assert found.test is not None
-        return spelled(found.test, found)
+        labelled = prepare_labelled(data, TokenizerConfig(kind="word", **settings), also=lent)  # type: ignore[arg-type]
+        assert labelled.test is not None
+        return spelled(labelled.test, labelled)
 
     assert read(lower=True) == [("e a d <unk>", "0")]
     assert read() == [("e a <unk> <unk>", "0")]

@@ -129,7 +129,7 @@ def test_a_table_on_disk_is_the_same_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\n\n \n"])
-def test_no_words(text: str) -> None:
+def test_white_space_has_no_words(text: str) -> None:
     lexicon = Lexicon()
     assert read(lexicon, text) == ([], [0] * text.count("\n"))
     assert len(lexicon.words()) == 0

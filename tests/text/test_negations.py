@@ -16,11 +16,11 @@ WORDS = TokenizerConfig("word")
 
 
 def test_half_of_them_are_positive_and_none_comes_twice() -> None:
-    found = negations(1000)
-    assert Counter(label for _, label in found) == {"positive": 500, "negative": 500}
-    assert len(dict(found)) == 1000
-    assert negations(1000) == found
-    assert negations(1000, seed=1) != found
+    sentences = negations(1000)
+    assert Counter(label for _, label in sentences) == {"positive": 500, "negative": 500}
+    assert len(dict(sentences)) == 1000
+    assert negations(1000) == sentences
+    assert negations(1000, seed=1) != sentences
 
 
 def test_a_negation_reverses_what_a_word_says() -> None:

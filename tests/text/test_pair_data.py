@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import hashlib
 import io
 import json
 import lzma
@@ -20,7 +19,6 @@ from firth.text.batches.pairs import Pairs
 from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import PairData, encode_pairs, encode_source, prepare_pairs
 from firth.text.data.sentence_pairs import sentence
-from firth.text.data_set import DATA_SETS, File
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 WORDS = TokenizerConfig(kind="word")
@@ -64,14 +62,14 @@ def prepared(path: Path, other: Path | None = None, **settings: Any) -> PairData
 def spelled(pairs: Pairs | None, data: PairData) -> list[tuple[str, str]]:
     """Both sides, decoded; each ends with <eos>, which reads as a newline."""
     assert pairs is not None
-    found = []
+    texts = []
     for n in range(len(pairs)):
         batch = pairs.batch(np.array([n]))
         source, target = data.source_tokenizer.decode(batch.source_BS[0]), data.tokenizer.decode(batch.target_BT[0])
         assert source.endswith("\n")
         assert target.endswith("\n")
-        found.append((source[:-1], target[:-1]))
-    return found
+        texts.append((source[:-1], target[:-1]))
+    return texts
 
 
 def test_two_files_are_read_line_by_line(tmp_path: Path) -> None:
@@ -368,20 +366,6 @@ SMALL = {
         "length_test.txt": "IN: walk OUT: I_WALK\n",
     },
 }
-
-
-@pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One whose sets of pairs are a few lines long."""
-    for name, contents in SMALL.items():
-        (tmp_path / name).mkdir()
-        files = []
-        for file, text in contents.items():
-            (tmp_path / name / file).write_text(text)
-            files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
-    return tmp_path
 
 
 def test_a_named_set_of_two_files_has_its_own_parts_in_either_direction(mirror: Path) -> None:

@@ -43,7 +43,7 @@ def rows_of(batch: PairBatch, pairs: Pairs) -> list[int]:
     return [int(row[0]) - 2 for row in batch.source_BS]
 
 
-def test_a_batch_in_full() -> None:
+def test_a_batch_is_sorted_padded_and_shifted() -> None:
     pairs = Pairs.of(
         [np.array([5, 6, EOS]), np.array([7, EOS]), np.array([EOS])],
         [np.array([8, EOS]), np.array([9, 10, 11, EOS]), np.array([12, EOS])],

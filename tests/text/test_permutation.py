@@ -35,10 +35,10 @@ def test_single_places_agree_with_the_whole_and_with_one_key_each() -> None:
 
 def test_a_size_beyond_memory_costs_nothing() -> None:
     n = 10**12
-    found = permuted(np.arange(10_000, dtype=np.uint64), n, key(0))
-    assert len(np.unique(found)) == 10_000
-    assert int(found.max()) < n
-    assert abs(float(found.mean()) / n - 0.5) < 0.02
+    places = permuted(np.arange(10_000, dtype=np.uint64), n, key(0))
+    assert len(np.unique(places)) == 10_000
+    assert int(places.max()) < n
+    assert abs(float(places.mean()) / n - 0.5) < 0.02
 
 
 def test_each_place_is_equally_likely_and_neighbours_part() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from firth.errors import ConfigError
 from firth.text.config import PairsConfig, TokenizerConfig
 from firth.text.data.pairs import prepare_pairs
-from firth.text.data_set import DATA_SETS, File
 from firth.text.datasets import docs
 
 WORDS = TokenizerConfig(kind="word", joint=True)
@@ -19,20 +16,6 @@ SMALL = {
     "sst2": {"train.tsv": "a fine film\t1\na dull one\t0\n", "dev.tsv": "dull\t0\n", "test.tsv": "so fine\t1\nso dull\t0\n"},
     "tatoeba-en-nl": {"en-nl.tsv": "".join(f"Word {n}.\tWoord {n}.\n" for n in range(20))},
 }
-
-
-@pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One whose sets are a few lines long."""
-    for name, contents in SMALL.items():
-        (tmp_path / name).mkdir()
-        files = []
-        for file, text in contents.items():
-            (tmp_path / name / file).write_text(text)
-            files.append(File(file, len(text), hashlib.sha256(text.encode()).hexdigest(), None))
-        monkeypatch.setitem(DATA_SETS._of, name, dataclasses.replace(DATA_SETS[name], files=tuple(files)))
-    monkeypatch.setenv("FIRTH_DATA", str(tmp_path))
-    return tmp_path
 
 
 def test_each_task_has_its_prompt_and_its_own_split(mirror: Path) -> None:

@@ -84,19 +84,19 @@ def test_a_recipe_can_name_the_lines(cache: Path, monkeypatch: pytest.MonkeyPatc
     for part, words in {"train": 15_000, "valid": 2_000, "test": 4_000}.items():
         monkeypatch.setitem(WORDS, part, words)
     data = TaggedConfig(name="python-source")
-    found = prepare_tagged(data, TokenizerConfig(kind="word", min_count=2))
-    assert set(found.labels) == {*NAMES, "operator", "number", "string"}
-    assert found.valid is not None
-    assert found.test is not None
-    assert len(found.train) > len(found.test) > len(found.valid) > 100
+    tagged = prepare_tagged(data, TokenizerConfig(kind="word", min_count=2))
+    assert set(tagged.labels) == {*NAMES, "operator", "number", "string"}
+    assert tagged.valid is not None
+    assert tagged.test is not None
+    assert len(tagged.train) > len(tagged.test) > len(tagged.valid) > 100
     files = {path.name: path.stat().st_mtime_ns for path in cache.glob("python-source-*")}
     assert len(files) == 3
-    assert prepare_tagged(data, found.tokenizer).sha256 == found.sha256
+    assert prepare_tagged(data, tagged.tokenizer).sha256 == tagged.sha256
     assert {path.name: path.stat().st_mtime_ns for path in cache.glob("python-source-*")} == files, "read from the cache"
     other = cache / "mine.conll"
     other.write_text("x\tname\n=\toperator\n1\tnumber\n", encoding="utf-8")
-    run_data = dataclasses.replace(data, labels=found.labels)  # as training fills it in
-    assert len(encode_tagged(other, found.tokenizer, run_data)) == 1
+    run_data = dataclasses.replace(data, labels=tagged.labels)  # as training fills it in
+    assert len(encode_tagged(other, tagged.tokenizer, run_data)) == 1
 
 
 def test_every_token_of_a_file_is_there() -> None:

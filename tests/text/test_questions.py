@@ -174,11 +174,11 @@ BAD: dict[str, tuple[Any, str]] = {
 def test_all_records_without_text_are_told_at_once_and_skipped_or_refused(tmp_path: Path) -> None:
     blank = [{"context": "\n"}, {"question": None}, {"answers": {"text": [""], "answer_start": [4]}}, {"question": " "}]
     path = write_questions(tmp_path / "q.jsonl", [*FEW, *(ONE | change for change in blank)])
-    found = r"4 of 12 records of .*q\.jsonl have no question, context or answer{}: .*q\.jsonl:9, .*q\.jsonl:10, .*q\.jsonl:11, …"
-    with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+    empty = r"4 of 12 records of .*q\.jsonl have no question, context or answer{}: .*q\.jsonl:9, .*q\.jsonl:10, .*q\.jsonl:11, …"
+    with pytest.warns(UserWarning, match=empty.format(" and are skipped")):
         data = prepared(path)
     assert data.sha256 == prepared(write_questions(tmp_path / "few.jsonl", FEW)).sha256
-    with pytest.raises(DataError, match=found.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
+    with pytest.raises(DataError, match=empty.format("") + r'\. Complete or remove them, or set data\.empty = "skip"\.$'):
         prepared(path, empty="refuse")
     with pytest.raises(DataError, match=r"4 of 12"):
         encode_questions(path, data.tokenizer, QuestionsConfig(path="-", empty="refuse"), 32)

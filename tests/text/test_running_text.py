@@ -102,10 +102,10 @@ def test_more_text_comes_first_and_the_end_of_the_main_text_is_held_out(tmp_path
     (tmp_path / "train.tsv").write_text("a film\t1\n")
     monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
     data = RunningTextConfig(path=str(tmp_path / "main.txt"), more=(str(tmp_path / "more.txt"), "sst2"), valid=0.25)
-    found = prepare(data, TokenizerConfig(kind="char"))
-    assert found.valid is not None
-    assert texts(found) == ["more\na film\nmain text that", " is split\n"]
-    assert found.documents == 3
+    prepared = prepare(data, TokenizerConfig(kind="char"))
+    assert prepared.valid is not None
+    assert texts(prepared) == ["more\na film\nmain text that", " is split\n"]
+    assert prepared.documents == 3
 
 
 def test_more_needs_a_text_of_files() -> None:
@@ -191,11 +191,11 @@ def test_records_without_text_are_skipped_with_a_warning_or_refused(age: int, tm
     path = tmp_path / "a.jsonl"
     path.write_text(rows)
     os.utime(path, (path.stat().st_mtime - age,) * 2)
-    found = r"4 of 6 records of .*a\.jsonl have no text{}: .*a\.jsonl:2, .*a\.jsonl:3, .*a\.jsonl:4, …"
+    problem = r"4 of 6 records of .*a\.jsonl have no text{}: .*a\.jsonl:2, .*a\.jsonl:3, .*a\.jsonl:4, …"
     for _ in range(2):
-        with pytest.warns(UserWarning, match=found.format(" and are skipped")):
+        with pytest.warns(UserWarning, match=problem.format(" and are skipped")):
             assert prepare(RunningTextConfig(path=str(path), valid=0), CHAR).documents == 2
-    with pytest.raises(DataError, match=found.format("")):
+    with pytest.raises(DataError, match=problem.format("")):
         prepare(RunningTextConfig(path=str(path), empty="refuse"), CHAR)
     with pytest.warns(UserWarning, match="4 of 6 records"):
         assert read_text(path) == "hellohell"

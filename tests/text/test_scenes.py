@@ -31,9 +31,9 @@ COUNT = re.compile(rf"({'|'.join(NUMBERS)}) ({'|'.join(COLOURS)}) ({'|'.join(SHA
 RELATION = re.compile(rf"a large (\w+) (\w+) ({'|'.join(RELATIONS)}) a small (\w+) (\w+)")
 
 
-def shapes_of(found: Scenes) -> list[list[Shape]]:
-    each: list[list[Shape]] = [[] for _ in range(len(found))]
-    for shape in found.shapes:
+def shapes_of(drawn: Scenes) -> list[list[Shape]]:
+    each: list[list[Shape]] = [[] for _ in range(len(drawn))]
+    for shape in drawn.shapes:
         each[shape.scene].append(shape)
     return each
 
@@ -54,10 +54,10 @@ def described(shapes: list[Shape]) -> str:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_caption_says_exactly_what_is_drawn(part: Part) -> None:
-    found = scenes(400, part)
-    assert [described(shapes) for shapes in shapes_of(found)] == list(found.captions)
-    assert all(ONE.fullmatch(text) or COUNT.fullmatch(text) or RELATION.fullmatch(text) for text in found.captions)
-    kinds = Counter(found.kinds)
+    drawn = scenes(400, part)
+    assert [described(shapes) for shapes in shapes_of(drawn)] == list(drawn.captions)
+    assert all(ONE.fullmatch(text) or COUNT.fullmatch(text) or RELATION.fullmatch(text) for text in drawn.captions)
+    kinds = Counter(drawn.kinds)
     assert min(kinds["one"], kinds["count"], kinds["relation"]) > 40
 
 
@@ -98,17 +98,17 @@ def test_scenes_are_determined_by_their_arguments_and_fewer_are_the_first_of_mor
 
 @pytest.mark.parametrize("size", [SIZE, 96])
 def test_the_pixels_have_the_colour_of_the_shape_that_covers_them(size: int) -> None:
-    found = scenes(200, "train", size)
-    assert found.image_NHWC.shape == (200, size, size, 3)
+    drawn = scenes(200, "train", size)
+    assert drawn.image_NHWC.shape == (200, size, size, 3)
     scale = size / SIZE
-    for shape in found.shapes:
+    for shape in drawn.shapes:
         if shape.shape == "ring":
             continue  # its centre is background
         x, y = int(shape.x * scale), int(shape.y * scale)
-        pixel = found.image_NHWC[shape.scene, y, x].astype(int)
+        pixel = drawn.image_NHWC[shape.scene, y, x].astype(int)
         nearest = min(COLOURS, key=lambda name: np.abs(pixel - COLOURS[name]).sum())
         assert nearest == shape.colour
-    background = np.median(found.image_NHWC.reshape(200, -1, 3).max(-1), axis=1)
+    background = np.median(drawn.image_NHWC.reshape(200, -1, 3).max(-1), axis=1)
     assert background.max() < 90
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from corrupted_windows import assert_a_batch_is_a_function_of_its_position
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -45,7 +46,7 @@ def test_the_window_is_put_back_together(rows: int, context: int, share: float, 
     assert made.target_length_B.tolist() == [made.target_BT.shape[1]] * rows
 
 
-def test_the_example_of_the_paper() -> None:
+def test_the_example_of_the_paper_is_put_back_together() -> None:
     """Thank you for inviting me to your party last week . → Thank you <X> me to your party <Y> week ."""
     source = [0, 1, VOCAB, 4, 5, 6, 7, VOCAB + 1, 9, 10]
     target = [VOCAB, 2, 3, VOCAB + 1, 8, VOCAB + 2]
@@ -62,7 +63,7 @@ def test_the_example_of_the_paper() -> None:
         (9, 0.99, 1.0, (8, 1)),
     ],
 )
-def test_as_many_tokens_and_spans_as_published(tokens: int, share: float, length: float, expected: tuple[int, int]) -> None:
+def test_tokens_and_spans_are_as_many_as_published(tokens: int, share: float, length: float, expected: tuple[int, int]) -> None:
     assert span_counts(tokens, share, length) == expected
 
 
@@ -81,8 +82,8 @@ def test_all_compositions_are_equally_probable() -> None:
     for row in made.source_BS.tolist():
         ends = [place for place, token in enumerate(row) if token >= VOCAB]
         stretches.append(tuple((np.diff(ends, prepend=-1) - 1).tolist()))
-    for found in (spans, stretches):
-        counts = Counter(found)
+    for compositions in (spans, stretches):
+        counts = Counter(compositions)
         assert len(counts) == 10
         assert all(sum(parts) == 6 and min(parts) >= 1 for parts in counts)
         assert stats.chisquare(list(counts.values())).pvalue > UNLIKELY
@@ -94,24 +95,18 @@ def test_all_compositions_are_equally_probable() -> None:
 def test_spans_have_the_mean_length_and_are_anywhere() -> None:
     corruption, windows = Corruption(VOCAB, 512), 400
     made = corruption(np.zeros((windows, 512), np.int64), np.arange(windows, dtype=np.uint64))
-    found = np.array([lengths(row) for row in made.target_BT.tolist()])
-    assert found.shape == (windows, 26)
-    assert found.mean() == 77 / 26
-    assert found.min() == 1
-    assert stats.ttest_ind(found[:, 0], found[:, -1]).pvalue > UNLIKELY, "the last is not what the others left"
+    length_NS = np.array([lengths(row) for row in made.target_BT.tolist()])
+    assert length_NS.shape == (windows, 26)
+    assert length_NS.mean() == 77 / 26
+    assert length_NS.min() == 1
+    assert stats.ttest_ind(length_NS[:, 0], length_NS[:, -1]).pvalue > UNLIKELY, "the last is not what the others left"
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 7), st.integers(2, 12), st.integers(0, 2**63), st.integers(0, 3000))
 def test_a_batch_is_a_function_of_seed_and_position(batch: int, context: int, seed: int, position: int) -> None:
     corruption = Corruption(VOCAB, context, 0.3, 2.0, seed)
-    one, other = (CorruptedWindows(np.arange(300) % VOCAB, batch, corruption) for _ in range(2))
-    one.seek(position)
-    one.next()
-    other.seek(position + 1)
-    assert one.position == other.position == position + 1
-    left, right = one.next(), other.next()
-    assert all(np.array_equal(getattr(left, name), getattr(right, name)) for name in ("source_BS", "input_BT", "target_BT"))
+    assert_a_batch_is_a_function_of_its_position(corruption, np.arange(300) % VOCAB, batch, position)
 
 
 def test_each_epoch_and_each_seed_cuts_anew() -> None:

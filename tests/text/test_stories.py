@@ -33,17 +33,17 @@ def test_an_answer_stands_where_it_is_said_to() -> None:
 
 
 def test_a_pronoun_stands_for_the_name_before_it() -> None:
-    found = 0
+    pronouns = 0
     for one in (one for some in stories() for one in some if one.question.startswith("Who ") and " did " not in one.question):
         about = one.question.removesuffix("?").split()[-1]
         told = next(sentence for sentence in one.context.split(". ") if re.search(rf"\b{about}\b", sentence))
         if pronoun := re.search(r"\b([Ss]he|[Hh]e)\b", told):
-            found += 1
+            pronouns += 1
             assert one.answer in (TRAIN.women if pronoun[1].lower() == "she" else TRAIN.men)
             assert one.context.index(told) > one.start
         else:
             assert one.answer in told
-    assert found > 50
+    assert pronouns > 50
 
 
 def test_no_name_or_word_is_told_of_two() -> None:
@@ -55,7 +55,7 @@ def test_no_name_or_word_is_told_of_two() -> None:
                 assert words.count(one.answer) == 1
 
 
-def test_several_kinds_of_questions_in_several_wordings() -> None:
+def test_questions_are_of_several_kinds_in_several_wordings() -> None:
     begun = {" ".join(one.question.split()[:2]) for some in stories() for one in some}
     assert {"Where does", "In which", "What did", "When was", "Who visited", "Who did", "Where was"} <= begun
     assert len(begun) > 15
@@ -90,12 +90,12 @@ def test_a_part_is_the_same_every_time(part: str) -> None:
 @pytest.mark.long
 def test_a_recipe_can_name_the_stories(cache: Path) -> None:
     data = QuestionsConfig(name="stories")
-    found = prepare_questions(data, TokenizerConfig(kind="word"), 100)
-    assert found.notice is None  # all of them fit
-    assert found.valid is not None
-    assert found.test is not None
-    assert len(found.train) > 10 * len(found.test) > 10 * len(found.valid) > 1000
+    prepared = prepare_questions(data, TokenizerConfig(kind="word"), 100)
+    assert prepared.notice is None  # all of them fit
+    assert prepared.valid is not None
+    assert prepared.test is not None
+    assert len(prepared.train) > 10 * len(prepared.test) > 10 * len(prepared.valid) > 1000
     files = {path.name: path.stat().st_mtime_ns for path in cache.glob("stories-*")}
     assert len(files) == 3
-    assert prepare_questions(data, found.tokenizer, 100).sha256 == found.sha256
+    assert prepare_questions(data, prepared.tokenizer, 100).sha256 == prepared.sha256
     assert {path.name: path.stat().st_mtime_ns for path in cache.glob("stories-*")} == files, "read from the cache"

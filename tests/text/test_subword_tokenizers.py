@@ -4,20 +4,19 @@ import os
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from shares import half
+from tokenizer_checks import any_text, assert_all_is_in_the_json, assert_cut_after_a_newline, assert_cut_before_white_space, slow
 
 from firth.config import build
 from firth.errors import ConfigError, DataError
 from firth.text.config import DataConfig, TokenizerConfig
 from firth.text.data.running_text import prepare
-from firth.text.readers.pieces import Piece, slices
+from firth.text.readers.pieces import Piece
 from firth.text.tokenizers.tokenizer import Tokenizer
 
 CORPUS = (
@@ -25,7 +24,6 @@ CORPUS = (
     "one  two\tthree   four \n naïve café — 𝄞 €5\r\n<eos> isn't <unk> we'll\n## C# is #1\n" * 4
 )
 KINDS = ("wordpiece", "unigram")
-any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 like_the_corpus = st.text(st.sampled_from(sorted(set(CORPUS))), max_size=80)
 near_the_corpus = st.text(st.sampled_from("the cat<>eos'\n\t \r\x1c\x85\u00a0\u2003é1.#"), max_size=80)
 
@@ -40,25 +38,21 @@ BOTH = (WORDPIECE, UNIGRAM)
 TWO_DOCUMENTS = {kind: trained(kind, documents=2, vocab=300) for kind in KINDS}
 
 
-def slow(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(tokenizer.to_json())
-
-
 def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     return [tokenizer.token(id) for id in tokenizer.encode(text).tolist()]
 
 
 def longest_matches(word: str, vocabulary: set[str]) -> list[str]:
     """WordPiece as BERT's authors describe it, slowly."""
-    found: list[str] = []
+    pieces: list[str] = []
     while word:
-        prefix = "##" if found else ""
+        prefix = "##" if pieces else ""
         ends = [end for end in range(len(word), 0, -1) if prefix + word[:end] in vocabulary]
         if not ends:
             return ["<unk>"]
-        found.append(prefix + word[: ends[0]])
+        pieces.append(prefix + word[: ends[0]])
         word = word[ends[0] :]
-    return found
+    return pieces
 
 
 @given(any_text)
@@ -126,18 +120,13 @@ def test_word_pieces_decode_as_the_tokenizer_json_does(ids: list[int]) -> None:
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)
 @given(before=like_the_corpus, after=any_text)
 def test_subwords_of_a_text_may_be_cut_after_any_newline(tokenizer: Tokenizer, before: str, after: str) -> None:
-    before += "\n"
-    together = tokenizer.encode(before + after).tolist()
-    assert together == tokenizer.encode(before).tolist() + tokenizer.encode(after).tolist()
+    assert_cut_after_a_newline(tokenizer, before, after)
 
 
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)
 @given(text=near_the_corpus, limit=st.integers(8, 40))
 def test_subwords_of_a_text_may_be_cut_before_white_space(tokenizer: Tokenizer, text: str, limit: int) -> None:
-    parts = list(slices(text, limit))
-    cut_in_a_word = any(not left.endswith("\n") and not right.startswith(" ") for left, right in pairwise(parts))
-    if not cut_in_a_word:
-        assert tokenizer.encode(text).tolist() == [id for part in parts for id in tokenizer.encode(part).tolist()]
+    assert_cut_before_white_space(tokenizer, text, limit)
 
 
 @pytest.mark.parametrize("tokenizer", BOTH, ids=KINDS)
@@ -150,12 +139,7 @@ def test_subwords_spelled_one_by_one_equal_decoding_at_once(tokenizer: Tokenizer
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("documents", [1, 2])
 def test_everything_about_a_subword_tokenizer_is_in_its_json(kind: str, documents: int) -> None:
-    tokenizer = trained(kind, documents=documents)
-    again = Tokenizer.from_json(tokenizer.to_json())
-    for fact in ("kind", "vocab", "eos", "unknown", "lossless", "sha256", "dtype"):
-        assert getattr(again, fact) == getattr(tokenizer, fact), fact
-    assert again.kind == kind
-    assert again.encode(CORPUS).tolist() == tokenizer.encode(CORPUS).tolist()
+    assert_all_is_in_the_json(trained(kind, documents=documents), kind, CORPUS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

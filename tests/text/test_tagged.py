@@ -43,8 +43,8 @@ CONLLU = """# newdoc id = x
 
 
 def read(path: Path, **columns: object) -> list[Tagged]:
-    found = ConllColumns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
-    return [list(zip(sentence.words, sentence.tags, strict=True)) for sentence in found]
+    sentences = ConllColumns(**{"format": None} | columns).sentences(path)  # type: ignore[arg-type]
+    return [list(zip(sentence.words, sentence.tags, strict=True)) for sentence in sentences]
 
 
 def written(path: Path, text: str) -> Path:
@@ -104,8 +104,8 @@ def test_a_format_given_outright_holds_for_the_runs_own_files_whatever_they_are_
     assert prepare_tagged(data, WORDS).labels == ("X", "Y")
     other = write(tmp_path / "b.conllu", [[("a", "X")]])
     tokenizer = Tokenizer.train(WORDS, pieces_of_text("a"), documents=1)
-    found = encode_tagged(other, tokenizer, TaggedConfig(path=str(path), format="conll", labels=("X", "Y")))
-    assert found.label.tolist() == [0], "another file is what its name says"
+    encoded = encode_tagged(other, tokenizer, TaggedConfig(path=str(path), format="conll", labels=("X", "Y")))
+    assert encoded.label.tolist() == [0], "another file is what its name says"
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_both_formats_give_the_same_data(tmp_path: Path) -> None:
 
 def spelled_out(data: object, part: object) -> list[Tagged]:
     """Words by their first pieces, and tags, from the batches of a sweep."""
-    found: dict[int, Tagged] = {}
+    of_row: dict[int, Tagged] = {}
     for row_B, batch in part.sweep(3, spelled=True):  # type: ignore[attr-defined]
         for n, row in enumerate(row_B.tolist()):
             there = batch.label_BW[n] >= 0
             words = [data.tokenizer.token(int(batch.token_BT[n, place])) for place in batch.first_BW[n][there]]  # type: ignore[attr-defined]
-            found[row] = list(zip(words, [data.labels[tag] for tag in batch.label_BW[n][there]], strict=True))  # type: ignore[attr-defined]
-    return [found[row] for row in sorted(found)]
+            of_row[row] = list(zip(words, [data.labels[tag] for tag in batch.label_BW[n][there]], strict=True))  # type: ignore[attr-defined]
+    return [of_row[row] for row in sorted(of_row)]
 
 
 def test_what_is_encoded_is_what_was_read(tmp_path: Path) -> None:
@@ -334,9 +334,9 @@ def test_words_with_tags_are_not_running_text(tmp_path: Path) -> None:
 
 
 def test_words_alone_are_read_from_lines(tmp_path: Path) -> None:
-    found = list(ConllColumns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
-    assert [sentence.words for sentence in found] == [("Do", "n't", "see"), ("10 000", "#")]
-    assert found[0] == Sentence(("Do", "n't", "see"), (), "standard input", (5, 6, 8))
+    sentences = list(ConllColumns("conllu").sentences_of_lines(CONLLU.split("\n"), "standard input"))
+    assert [sentence.words for sentence in sentences] == [("Do", "n't", "see"), ("10 000", "#")]
+    assert sentences[0] == Sentence(("Do", "n't", "see"), (), "standard input", (5, 6, 8))
     assert [s.words for s in ConllColumns(None).sentences_of_lines(["a", "b X", "", "c"], "x")] == [("a", "b"), ("c",)]
 
 
@@ -362,10 +362,10 @@ def test_tags_of_another_scheme_mark_the_same_spans(scheme: TagScheme, tags: lis
     from seqeval.scheme import IOB2, IOBES, Entities
 
     given = Sentence(tuple("w" * len(tags)), tuple(tags), "a.conll", tuple(range(len(tags))))
-    found = list(in_scheme(given, scheme).tags)
+    converted = list(in_scheme(given, scheme).tags)
     spans = get_entities(tags)
-    assert get_entities(found) == spans
-    strict = Entities([found], scheme=IOB2 if scheme == "iob2" else IOBES).entities[0]
+    assert get_entities(converted) == spans
+    strict = Entities([converted], scheme=IOB2 if scheme == "iob2" else IOBES).entities[0]
     assert [(one.tag, one.start, one.end - 1) for one in strict] == spans
     assert in_scheme(given, None) == given
 

@@ -59,10 +59,10 @@ def test_what_comes_back_is_what_was_sent() -> None:
 
 
 def test_threads_get_their_own_answers_beside_a_template_that_does_not_end() -> None:
-    found: dict[int, list[str]] = {}
+    answers: dict[int, list[str]] = {}
 
     def ask(thread: int) -> None:
-        found[thread] = [said(f"{thread} {number}") for number in range(5)]
+        answers[thread] = [said(f"{thread} {number}") for number in range(5)]
 
     def do_not_end() -> None:
         with pytest.raises(DataError, match="was stopped"):
@@ -74,7 +74,7 @@ def test_threads_get_their_own_answers_beside_a_template_that_does_not_end() -> 
         thread.start()
     for thread in (stopped, *threads):
         thread.join()
-    assert found == {thread: [f"{thread} {number}" for number in range(5)] for thread in range(4)}
+    assert answers == {thread: [f"{thread} {number}" for number in range(5)] for thread in range(4)}
     assert len(workers()) <= template_process.WORKERS
 
 

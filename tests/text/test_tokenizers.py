@@ -4,7 +4,6 @@ import os
 import pickle
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizer_checks import any_text, assert_all_is_in_the_json, assert_cut_after_a_newline, assert_cut_before_white_space, slow
 
 from firth.errors import DataError
 from firth.text.batches.token_files import _Encoders
@@ -27,7 +27,6 @@ CORPUS = (
     "one  two\tthree   four \n naïve café — 𝄞 €5\r\n<eos> isn't <unk> we'll\n" * 4
 )
 KINDS = ("char", "word", "bpe")
-any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 like_the_corpus = st.text(st.sampled_from(sorted(set(CORPUS))), max_size=80)
 near_the_corpus = st.text(st.sampled_from("the cat<>eos'\n\t \r\x1c\x85\u00a0\u2003é1."), max_size=80)
 
@@ -39,10 +38,6 @@ def trained(kind: str, text: str = CORPUS, documents: int = 1, **settings: int) 
 
 CHAR, WORD, BPE = trained("char"), trained("word"), trained("bpe", vocab=350)
 ALL = (CHAR, WORD, BPE)
-
-
-def slow(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
-    return tokenizers.Tokenizer.from_str(tokenizer.to_json())
 
 
 def test_hello_has_four_characters_and_nothing_else() -> None:
@@ -93,24 +88,18 @@ def test_every_single_byte_is_in_the_vocabulary_of_byte_pairs() -> None:
 @pytest.mark.parametrize("tokenizer", ALL, ids=KINDS)
 @given(before=like_the_corpus, after=like_the_corpus)
 def test_a_text_may_be_cut_after_any_newline(tokenizer: Tokenizer, before: str, after: str) -> None:
-    before += "\n"
-    together = tokenizer.encode(before + after).tolist()
-    assert together == tokenizer.encode(before).tolist() + tokenizer.encode(after).tolist()
+    assert_cut_after_a_newline(tokenizer, before, after)
 
 
 @given(any_text, any_text)
 def test_byte_pairs_of_any_text_may_be_cut_after_any_newline(before: str, after: str) -> None:
-    before += "\n"
-    assert BPE.encode(before + after).tolist() == BPE.encode(before).tolist() + BPE.encode(after).tolist()
+    assert_cut_after_a_newline(BPE, before, after)
 
 
 @pytest.mark.parametrize("tokenizer", [WORD, BPE], ids=["word", "bpe"])
 @given(text=near_the_corpus, limit=st.integers(8, 40))
 def test_a_text_may_be_cut_before_white_space(tokenizer: Tokenizer, text: str, limit: int) -> None:
-    parts = list(slices(text, limit))
-    cut_in_a_word = any(not left.endswith("\n") and not right.startswith(" ") for left, right in pairwise(parts))
-    if not cut_in_a_word:
-        assert tokenizer.encode(text).tolist() == [id for part in parts for id in tokenizer.encode(part).tolist()]
+    assert_cut_before_white_space(tokenizer, text, limit)
 
 
 @pytest.mark.parametrize("tokenizer", ALL, ids=KINDS)
@@ -204,13 +193,7 @@ def test_a_tokenizer_can_be_sent_to_another_process(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("documents", [1, 2])
 def test_everything_about_a_tokenizer_is_in_its_json(kind: str, documents: int) -> None:
-    tokenizer = trained(kind, documents=documents)
-    again = Tokenizer.from_json(tokenizer.to_json())
-    for fact in ("kind", "vocab", "eos", "unknown", "lossless", "sha256", "dtype"):
-        assert getattr(again, fact) == getattr(tokenizer, fact), fact
-    assert again.kind == kind
-    assert again.to_json() == tokenizer.to_json()
-    assert again.encode(CORPUS).tolist() == tokenizer.encode(CORPUS).tolist()
+    assert_all_is_in_the_json(trained(kind, documents=documents), kind, CORPUS)
 
 
 @pytest.mark.parametrize("kind", ["char", "bpe"])

@@ -7,8 +7,7 @@ import os
 from typing import Any
 
 import pytest
-import tokenizers
-from chat_templates import CHATML, ZEPHYR
+from chat_templates import CHATML, ZEPHYR, in_transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from tool_templates import TOOL_TEMPLATES
@@ -58,12 +57,7 @@ def formatted(source: str) -> TemplateFormat:
 
 @pytest.fixture(scope="module")
 def hugging_face() -> Any:
-    transformers = pytest.importorskip("transformers", reason="the oracle of chat templates")
-    theirs = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(tokenizer().to_json()), bos_token="<s>", eos_token="</s>"
-    )
-    theirs.add_special_tokens({"additional_special_tokens": list(SPECIAL[2:])})
-    return theirs
+    return in_transformers(tokenizer(), SPECIAL)
 
 
 @pytest.mark.parametrize("name", TOOL_TEMPLATES)
@@ -181,9 +175,9 @@ def test_calls_are_read_wherever_the_pieces_end(number: int, cuts: list[int]) ->
     label, written, text, calls = WRITTEN[number]
     reader = CallReader(next(one for one in FORMATS if one.label == label), SCHEMAS)
     places = [0, *sorted(cut for cut in cuts if cut < len(written)), len(written)]
-    found = [reader.push(written[a:b]) for a, b in itertools.pairwise(places)] + [reader.finish()]
-    assert "".join(part for part, _ in found) == text
-    assert [call for _, part in found for call in part] == calls
+    parts = [reader.push(written[a:b]) for a, b in itertools.pairwise(places)] + [reader.finish()]
+    assert "".join(part for part, _ in parts) == text
+    assert [call for _, part in parts for call in part] == calls
 
 
 def test_text_before_a_call_does_not_wait_for_it() -> None:

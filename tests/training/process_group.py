@@ -53,8 +53,8 @@ def train(job: dict[str, Any], folder: Path) -> None:
     watcher = Watcher(step=lambda seen: losses.append(seen.loss), notice=said.append)
     train_recipe(compose(job["table"]), folder / job.get("run", job["name"]), resume=job.get("resume", False), watcher=watcher)
     if int(os.environ["RANK"]) == 0:
-        found = {"losses": losses, "said": said, "seconds": time.process_time() - began}
-        (folder / f"{job['name']}.json").write_text(json.dumps(found), encoding="utf-8")
+        report = {"losses": losses, "said": said, "seconds": time.process_time() - began}
+        (folder / f"{job['name']}.json").write_text(json.dumps(report), encoding="utf-8")
     else:
         assert not losses, "only the first process is watched"
 

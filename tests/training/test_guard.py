@@ -117,10 +117,10 @@ def feed(monkeypatch: pytest.MonkeyPatch, device: str) -> Feed:
 def test_looking_ahead_changes_no_batch_and_no_position(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, ahead = feed(monkeypatch, "cpu"), feed(monkeypatch, device)
     for count in range(1, 6):
-        expected, found = plain.next(), ahead.next()
-        assert found.arrays.keys() == {"input_BT", "target_BT"}
-        assert all(torch.equal(found.arrays[name], expected.arrays[name]) for name in found.arrays)
-        assert found.tokens == 32
+        expected, batch = plain.next(), ahead.next()
+        assert batch.arrays.keys() == {"input_BT", "target_BT"}
+        assert all(torch.equal(batch.arrays[name], expected.arrays[name]) for name in batch.arrays)
+        assert batch.tokens == 32
         ahead.prefetch()
         ahead.prefetch()
         assert ahead.position == count

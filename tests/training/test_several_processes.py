@@ -59,7 +59,7 @@ def text_table(objective: str, model: Table, **training: Any) -> Table:
 def tables(folder: Path) -> dict[str, Table]:
     """A small recipe for every task that can be trained, without dropout."""
     encoder, seq2seq = {"family": "encoder"} | BLOCK, {"family": "seq2seq"} | BLOCK
-    found: dict[str, Table] = {
+    by_task: dict[str, Table] = {
         "next-token": text_table("next-token", {"family": "language"} | BLOCK, accumulate=5, average=0.9),
         "next-token, carry": text_table("next-token", {"family": "language", "kind": "lstm", "width": 8}, carry=True),
         "masked": text_table("masked", encoder),
@@ -77,11 +77,11 @@ def tables(folder: Path) -> dict[str, Table]:
         | {"objective": {"kind": "conversation", "per": "answer"}},
         "caption": caption_table({"name": "scenes", "count": 40}),
     }
-    for table in found.values():
+    for table in by_task.values():
         common = {key: value for key, value in COMMON.items() if key != "batch" or "batch_tokens" not in table["training"]}
         table["training"] = {**table["training"], **common}
         table["model"] = {key: value for key, value in table["model"].items() if not key.startswith("dropout")}
-    return found
+    return by_task
 
 
 def in_processes(folder: Path, groups: list[Table]) -> None:
@@ -94,8 +94,8 @@ def in_processes(folder: Path, groups: list[Table]) -> None:
 
 
 def losses_of(folder: Path, name: str) -> list[float]:
-    found: list[float] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["losses"]
-    return found
+    losses: list[float] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["losses"]
+    return losses
 
 
 def job(name: str, table: Table, run: str | None = None, *, resume: bool = False, **training: Any) -> Table:
@@ -110,8 +110,8 @@ def measures(world: int) -> list[Table]:
 
 def measurement(folder: Path, name: str, rank: int) -> Table:
     """The metrics that are numbers."""
-    found: Table = json.loads((folder / f"{name}-{rank}.json").read_text(encoding="utf-8"))
-    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+    scores: Table = json.loads((folder / f"{name}-{rank}.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in scores.items() if isinstance(value, int | float)}
 
 
 def sharded_tensors(path: Path) -> dict[str, torch.Tensor]:

@@ -37,16 +37,16 @@ def with_training(recipe: Recipe, **settings: object) -> Recipe:
 
 def test_tensorboard_has_every_number_of_the_log(tmp_path: Path) -> None:
     train_recipe(RECIPE, tmp_path / "run")
-    found = scalars(tmp_path / "run")
+    written = scalars(tmp_path / "run")
     names = {"loss", "rate", "gradient_norm", "tokens", "tokens_per_second", "seconds"}
     measures = {"loss", "perplexity", "bits_per_character", "tokens"}
-    assert found.keys() == {f"train/{name}" for name in names} | {f"valid/{name}" for name in measures}
-    assert len(found["train/loss"]) == 6
-    assert len(found["valid/loss"]) == 3
+    assert written.keys() == {f"train/{name}" for name in names} | {f"valid/{name}" for name in measures}
+    assert len(written["train/loss"]) == 6
+    assert len(written["valid/loss"]) == 3
     for name in names:
-        assert found[f"train/{name}"] == logged(tmp_path / "run", name)
+        assert written[f"train/{name}"] == logged(tmp_path / "run", name)
     for name in measures:
-        assert found[f"valid/{name}"] == logged(tmp_path / "run", name, "valid")
+        assert written[f"valid/{name}"] == logged(tmp_path / "run", name, "valid")
 
 
 def test_after_a_resume_tensorboard_shows_each_step_once(tmp_path: Path) -> None:

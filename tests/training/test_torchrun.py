@@ -40,12 +40,12 @@ def torchrun(*arguments: str | Path, restarts: int = 0, where: Sequence[str] = M
 
 def workers(launcher: subprocess.Popen[str]) -> dict[int, int]:
     """The process of each rank."""
-    found = {}
+    of_rank = {}
     for child in Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split():
         facts = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
         ranks = [int(fact[5:]) for fact in facts if fact.startswith(b"RANK=")]
-        found |= dict.fromkeys(ranks, int(child))
-    return found
+        of_rank |= dict.fromkeys(ranks, int(child))
+    return of_rank
 
 
 def reaches(run: Path, step: int, launcher: subprocess.Popen[str]) -> None:

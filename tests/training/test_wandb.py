@@ -44,14 +44,14 @@ def kept(run: Path) -> list[list[Any]]:
     return [records(file) for file in sorted(files, key=lambda file: file.stat().st_mtime)]
 
 
-def only(found: list[Any], kind: str) -> Any:
-    (one,) = (getattr(one, kind) for one in found if one.WhichOneof("record_type") == kind)
+def only(entries: list[Any], kind: str) -> Any:
+    (one,) = (getattr(one, kind) for one in entries if one.WhichOneof("record_type") == kind)
     return one
 
 
-def logged(found: list[Any]) -> list[dict[str, float]]:
+def logged(entries: list[Any]) -> list[dict[str, float]]:
     names = ("_step", "train/loss", "valid/loss")
-    return [{name: value for name, value in line.items() if name in names} for line in history(found)]
+    return [{name: value for name, value in line.items() if name in names} for line in history(entries)]
 
 
 def expected(run: Path) -> list[dict[str, float]]:
@@ -60,21 +60,21 @@ def expected(run: Path) -> list[dict[str, float]]:
     return [{"_step": line["step"], "train/loss": line["loss"], **one} for line, one in zip(lines, valid, strict=True)]
 
 
-def outcome(found: list[Any]) -> tuple[str, int]:
-    summaries = [one.summary for one in found if one.WhichOneof("record_type") == "summary"]
+def outcome(entries: list[Any]) -> tuple[str, int]:
+    summaries = [one.summary for one in entries if one.WhichOneof("record_type") == "summary"]
     (told,) = (json.loads(item.value_json) for one in summaries for item in one.update if item.key == "outcome")
-    return told, only(found, "exit").exit_code
+    return told, only(entries, "exit").exit_code
 
 
 def test_the_recipe_every_number_and_the_ending_are_kept_offline(tmp_path: Path) -> None:
     run = train_recipe(RECIPE, tmp_path / "my run")
-    (found,) = kept(tmp_path / "my run")
-    begun = only(found, "run")
+    (entries,) = kept(tmp_path / "my run")
+    begun = only(entries, "run")
     config = {item.key: json.loads(item.value_json) for item in begun.config.update}
     assert {name: table for name, table in config.items() if name != "_wandb"} == to_table(run.recipe)
     assert (begun.display_name, begun.project) == ("my run", "firth")
-    assert logged(found) == expected(tmp_path / "my run")
-    assert outcome(found) == ("finished", 0)
+    assert logged(entries) == expected(tmp_path / "my run")
+    assert outcome(entries) == ("finished", 0)
 
 
 def test_a_resumed_run_keeps_its_name_and_repeats_no_step(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_a_resumed_run_keeps_its_name_and_repeats_no_step(tmp_path: Path) -> Non
     with Log(RunFolder(run), 3, ("wandb",)) as log:  # steps that a killed process never saved
         log.write({"step": 4, "loss": -1.0})
     train_recipe(RECIPE, run, resume=True)
-    found = kept(run)
-    assert len({only(one, "run").run_id for one in found}) == 1
-    assert [line["_step"] for one in found for line in logged(one)] == [1, 2, 3, 4, 5, 6]
-    assert logged(found[-1]) == expected(run)[4:]
-    assert [outcome(one)[0] for one in found] == ["interrupted", "finished", "finished"]
+    files = kept(run)
+    assert len({only(one, "run").run_id for one in files}) == 1
+    assert [line["_step"] for one in files for line in logged(one)] == [1, 2, 3, 4, 5, 6]
+    assert logged(files[-1]) == expected(run)[4:]
+    assert [outcome(one)[0] for one in files] == ["interrupted", "finished", "finished"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups")
@@ -103,6 +103,6 @@ def test_after_ctrl_c_in_a_terminal_the_run_is_marked_as_interrupted(tmp_path: P
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    (found,) = kept(run)
-    assert logged(found) == expected(run)
-    assert outcome(found) == ("interrupted", 255)
+    (entries,) = kept(run)
+    assert logged(entries) == expected(run)
+    assert outcome(entries) == ("interrupted", 255)

@@ -34,7 +34,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
             yield parts
 
 
-def history(found: list[Any]) -> list[dict[str, Any]]:
+def history(entries: list[Any]) -> list[dict[str, Any]]:
     """The logged lines."""
-    lines = [one.history.item for one in found if one.WhichOneof("record_type") == "history"]
+    lines = [one.history.item for one in entries if one.WhichOneof("record_type") == "history"]
     return [{item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items} for items in lines]

@@ -128,17 +128,17 @@ def test_the_verb_ranks_words_and_draws_them(firth: Firth, file: Path, tmp_path:
     asked = ("vectors", "axis", file, "east", "west", "--words", "southwest,up,east", "--save", page)
     assert firth(*asked).out.splitlines()[-1] == f"{page}: 3 words on one axis"
     assert "<td>southwest</td><td>-0.7071</td>" in page.read_text(encoding="utf-8")
-    found = json.loads(firth(*asked, "--json").out)
-    assert found["axes"] == [{"positive": ["east"], "negative": ["west"]}]
-    assert [row["word"] for row in found["words"]] == ["east", "up", "southwest"]
+    ranking = json.loads(firth(*asked, "--json").out)
+    assert ranking["axes"] == [{"positive": ["east"], "negative": ["west"]}]
+    assert [row["word"] for row in ranking["words"]] == ["east", "up", "southwest"]
 
 
 def test_two_axes_make_a_plane(firth: Firth, file: Path, tmp_path: Path) -> None:
     asked = ("vectors", "axis", file, "east", "west", "--against", "north", "south", "--words", "northeast,southwest,up")
-    found = json.loads(firth(*asked, "--json").out)
-    assert len(found["axes"]) == 2
+    plane = json.loads(firth(*asked, "--json").out)
+    assert len(plane["axes"]) == 2
     half = 0.5**0.5
-    assert found["words"][0] == {"word": "northeast", "cosines": pytest.approx([half, half], abs=1e-6)}
+    assert plane["words"][0] == {"word": "northeast", "cosines": pytest.approx([half, half], abs=1e-6)}
     lines = firth(*asked, "--save", tmp_path / "plane.html").out.splitlines()
     assert lines[0].split() == ["west", "…", "east", "south", "…", "north"]
     assert lines[1].split() == ["0.7071", "0.7071", "northeast"]

@@ -22,9 +22,9 @@ GREENS = [
 
 
 def test_the_places_of_a_word_are_its_places_in_the_text() -> None:
-    found = word_contexts(encoded(GREENS), "choy", lines=10)
-    assert found.count == 3
-    assert [" ".join([*line.left, "choy", *line.right]) for line in found.lines] == GREENS[:3]
+    concordance = word_contexts(encoded(GREENS), "choy", lines=10)
+    assert concordance.count == 3
+    assert [" ".join([*line.left, "choy", *line.right]) for line in concordance.lines] == GREENS[:3]
 
 
 def test_lines_are_spread_over_the_text_and_never_twice() -> None:
@@ -52,7 +52,7 @@ def test_scores_are_the_likelihood_ratio_of_scipy() -> None:
     sentences = [" ".join(f"w{int(n)}" for n in generator.geometric(0.1, 15)) for _ in range(80)]
     words = " ".join(sentences).split()
     for window in (1, 3):
-        found = word_contexts(encoded(sentences), "w2", window=window, topn=1000)
+        concordance = word_contexts(encoded(sentences), "w2", window=window, topn=1000)
         counts, places = near_by_hand(sentences, "w2", window)
         expected = {}
         for word, together in counts.items():
@@ -60,9 +60,9 @@ def test_scores_are_the_likelihood_ratio_of_scipy() -> None:
             if together / places > elsewhere / others:
                 table = [[together, places - together], [elsewhere, others - elsewhere]]
                 expected[word] = float(scipy_stats.chi2_contingency(table, correction=False, lambda_="log-likelihood")[0])
-        assert {near.word: near.score for near in found.collocates} == pytest.approx(expected, abs=1e-9)
-        assert {near.word: near.together for near in found.collocates} == {word: counts[word] for word in expected}
-        scores = [near.score for near in found.collocates]
+        assert {near.word: near.score for near in concordance.collocates} == pytest.approx(expected, abs=1e-9)
+        assert {near.word: near.together for near in concordance.collocates} == {word: counts[word] for word in expected}
+        scores = [near.score for near in concordance.collocates]
         assert scores == sorted(scores, reverse=True)
 
 

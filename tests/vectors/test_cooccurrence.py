@@ -29,31 +29,31 @@ def by_loop(lines: list[str], window: int) -> Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_the_matrix_counts_the_skip_gram_pairs(window: int) -> None:
-    found = cooccur(LINES, window=window, weight="raw")
+    matrix = cooccur(LINES, window=window, weight="raw")
     expected = by_loop(LINES, window)
-    for a in found.words:
-        for b in found.words:
-            assert found[a][found.id(b)] == expected[a, b], (a, b)
-    assert found.counts is not None
-    assert dict(zip(found.words, found.counts.tolist(), strict=True)) == Counter(" ".join(LINES).split())
+    for a in matrix.words:
+        for b in matrix.words:
+            assert matrix[a][matrix.id(b)] == expected[a, b], (a, b)
+    assert matrix.counts is not None
+    assert dict(zip(matrix.words, matrix.counts.tolist(), strict=True)) == Counter(" ".join(LINES).split())
 
 
 def test_a_known_sentence_has_22_pairs_and_a_symmetric_matrix() -> None:
-    found = cooccur([CAT], window=2, weight="raw")
-    assert found.vectors.sum() == 22
-    assert (found.vectors == found.vectors.T).all()
-    assert {word for word in found.words if found["cat"][found.id(word)]} == {"is", "a", "on", "the"}
+    matrix = cooccur([CAT], window=2, weight="raw")
+    assert matrix.vectors.sum() == 22
+    assert (matrix.vectors == matrix.vectors.T).all()
+    assert {word for word in matrix.words if matrix["cat"][matrix.id(word)]} == {"is", "a", "on", "the"}
 
 
 @pytest.mark.parametrize("settings", [{"dynamic": True}, {"sample": 0.05}, {"window": 2, "dynamic": True, "sample": 0.01}])
 def test_weighted_counts_are_the_loop(settings: dict[str, Any]) -> None:
-    found = cooccur(LINES, **{"window": 3, "weight": "raw"} | settings)
+    matrix = cooccur(LINES, **{"window": 3, "weight": "raw"} | settings)
     expected = loops.counts([line.split() for line in LINES], **{"window": 3} | settings)
     plain = cooccur(LINES, window=settings.get("window", 3), weight="raw")
-    for a in found.words:
-        for b in found.words:
-            assert found[a][found.id(b)] == pytest.approx(expected.get((a, b), 0.0), rel=1e-6)
-    assert not np.allclose(found.vectors, plain.vectors)
+    for a in matrix.words:
+        for b in matrix.words:
+            assert matrix[a][matrix.id(b)] == pytest.approx(expected.get((a, b), 0.0), rel=1e-6)
+    assert not np.allclose(matrix.vectors, plain.vectors)
 
 
 def test_chunks_of_the_text_count_every_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,20 +68,20 @@ def test_ppmi_is_the_loop() -> None:
     left: Counter[str] = Counter()
     for (a, _), n in count.items():
         left[a] += n
-    found = cooccur(LINES, window=2)
-    for a in found.words:
-        for b in found.words:
+    matrix = cooccur(LINES, window=2)
+    for a in matrix.words:
+        for b in matrix.words:
             expected = max(0.0, math.log(count[a, b] * total / (left[a] * left[b]))) if count[a, b] else 0.0
-            assert found[a][found.id(b)] == pytest.approx(expected, abs=1e-6)
+            assert matrix[a][matrix.id(b)] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(("smoothing", "negatives"), [(0.75, 1), (1.0, 3), (0.5, 2), (0.0, 1)])
 def test_smoothed_and_shifted_ppmi_is_the_loop(smoothing: float, negatives: int) -> None:
-    found = cooccur(LINES, window=2, smoothing=smoothing, negatives=negatives)
+    matrix = cooccur(LINES, window=2, smoothing=smoothing, negatives=negatives)
     expected = loops.shifted_ppmi(loops.counts([line.split() for line in LINES], 2), smoothing, negatives)
-    for a in found.words:
-        for b in found.words:
-            assert found[a][found.id(b)] == pytest.approx(expected.get((a, b), 0.0), abs=1e-6)
+    for a in matrix.words:
+        for b in matrix.words:
+            assert matrix[a][matrix.id(b)] == pytest.approx(expected.get((a, b), 0.0), abs=1e-6)
     assert any(expected.values())
 
 
@@ -98,9 +98,9 @@ def test_the_svd_is_scipys(dimensions: int, power: float) -> None:
     word_Vd, context_Vd = reduced(x_VV, dimensions, power)
     assert np.linalg.norm(word_Vd, axis=0) == pytest.approx(s_d[::-1] ** power, rel=1e-3)
     assert np.linalg.norm(context_Vd, axis=0) == pytest.approx(s_d[::-1] ** power, rel=1e-3)
-    for found_Vd, expected_Vd in ((word_Vd, u_Vd), (context_Vd, v_dV.T)):  # without signs
+    for side_Vd, expected_Vd in ((word_Vd, u_Vd), (context_Vd, v_dV.T)):  # without signs
         expected_VV = (expected_Vd * s_d ** (2 * power)) @ expected_Vd.T
-        assert found_Vd @ found_Vd.T == pytest.approx(expected_VV, rel=1e-3, abs=2e-2 * np.abs(expected_VV).max())
+        assert side_Vd @ side_Vd.T == pytest.approx(expected_VV, rel=1e-3, abs=2e-2 * np.abs(expected_VV).max())
     assert word_Vd @ context_Vd.T == pytest.approx(  # both have the same signs
         (u_Vd * s_d ** (2 * power)) @ v_dV, rel=1e-3, abs=2e-2 * s_d.max() ** (2 * power)
     )
@@ -149,7 +149,7 @@ def test_what_cannot_be_counted_is_refused() -> None:
         cooccur(["one", "two"])
 
 
-def test_from_the_shell(firth: Firth, tmp_path: Path) -> None:
+def test_the_verb_prints_and_saves_what_python_gives(firth: Firth, tmp_path: Path) -> None:
     table = firth("vectors", "cooccur", CAT, "--window", "2", "--weight", "raw").out.splitlines()
     assert table[0].split() == ["a", "cat", "is", "mat", "on", "the", "there"]
     assert table[2].split() == ["cat", "1", "0", "1", "0", "1", "1", "0"]
@@ -162,7 +162,7 @@ def test_from_the_shell(firth: Firth, tmp_path: Path) -> None:
     assert firth("vectors", "similarity", out, "cat", "dog").out == f"{expected.similarity('cat', 'dog'):.4f}\n"
     again = firth("vectors", "cooccur", CAT, "--out", out)
     assert (again.code, "already exists" in again.err) == (2, True)
-    found = json.loads(firth("vectors", "cooccur", CAT, "--weight", "raw", "--window", "2", "--json").out)
-    assert np.sum(found["matrix"]) == 22
+    printed = json.loads(firth("vectors", "cooccur", CAT, "--weight", "raw", "--window", "2", "--json").out)
+    assert np.sum(printed["matrix"]) == 22
     many = firth("vectors", "cooccur", " ".join(f"w{n}" for n in range(20))).out
     assert many.endswith("… the 12 most frequent of 20 words; --out keeps all\n")

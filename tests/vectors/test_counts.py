@@ -16,7 +16,7 @@ V, W = [1, 0, 1, 0], [0, 1, 1, 0]
 VOCABULARY = ["good", "feel", "I", "sad", "cats", "have"]
 
 
-def test_dot_norm_and_cosine_of_two_small_vectors() -> None:
+def test_dot_norm_and_cosine_of_two_small_vectors_are_known() -> None:
     assert dot(V, W) == 1
     assert norm(V) == norm(W) == pytest.approx(math.sqrt(2))
     assert cosine(V, W) == pytest.approx(1 / 2)
@@ -49,7 +49,7 @@ def test_norms_are_numpys(p: float) -> None:
     assert norm(x, p) == pytest.approx(np.linalg.norm(x, p))
 
 
-def test_norms_of_known_vectors() -> None:
+def test_norms_are_known_and_do_not_overflow() -> None:
     assert (norm([3, -4]), norm([3, -4], 1), norm([3, -4], math.inf), norm([0, 0], 1), norm([])) == (5, 7, 4, 0, 0)
     assert norm([3e200, 4e200]) == pytest.approx(5e200)
 
@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_told() -> None:
         one_hot("motl", ["motel", "hotel"])
 
 
-def test_the_distances_of_two_small_vectors() -> None:
+def test_the_distances_of_two_small_vectors_are_known() -> None:
     assert distance(V, W) == pytest.approx(math.sqrt(2))
     assert (distance(V, W, 1), distance(V, W, math.inf)) == (2, 1)
     assert distance(V, W, 3) == pytest.approx(2 ** (1 / 3))
@@ -79,16 +79,16 @@ def test_the_distances_of_two_small_vectors() -> None:
 
 def test_the_known_answers_from_the_shell(firth: Firth) -> None:
     texts = ("I feel good", "I feel sad", "I have cats")
-    found = json.loads(firth("vectors", "counts", *texts, "--p", "3", "--json").out)
-    assert found["vocabulary"] == ["I", "feel", "good", "sad", "have", "cats"]
-    assert found["counts"] == [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [1, 0, 0, 0, 1, 1]]
-    assert np.allclose(found["cosines"], [[1, 2 / 3, 1 / 3], [2 / 3, 1, 1 / 3], [1 / 3, 1 / 3, 1]])
-    assert found["dots"] == [[3, 2, 1], [2, 3, 1], [1, 1, 3]]
-    assert np.allclose(found["distances"]["euclidean"][0], [0, math.sqrt(2), 2])
-    assert found["distances"]["manhattan"][0] == [0, 2, 4]
-    assert found["distances"]["maximum"][0] == [0, 1, 1]
-    assert np.allclose(found["distances"]["p=3"][0], [0, 2 ** (1 / 3), 4 ** (1 / 3)])
-    assert np.allclose(found["norms"]["euclidean"], math.sqrt(3))
+    printed = json.loads(firth("vectors", "counts", *texts, "--p", "3", "--json").out)
+    assert printed["vocabulary"] == ["I", "feel", "good", "sad", "have", "cats"]
+    assert printed["counts"] == [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0], [1, 0, 0, 0, 1, 1]]
+    assert np.allclose(printed["cosines"], [[1, 2 / 3, 1 / 3], [2 / 3, 1, 1 / 3], [1 / 3, 1 / 3, 1]])
+    assert printed["dots"] == [[3, 2, 1], [2, 3, 1], [1, 1, 3]]
+    assert np.allclose(printed["distances"]["euclidean"][0], [0, math.sqrt(2), 2])
+    assert printed["distances"]["manhattan"][0] == [0, 2, 4]
+    assert printed["distances"]["maximum"][0] == [0, 1, 1]
+    assert np.allclose(printed["distances"]["p=3"][0], [0, 2 ** (1 / 3), 4 ** (1 / 3)])
+    assert np.allclose(printed["norms"]["euclidean"], math.sqrt(3))
     shown = firth("vectors", "counts", *texts).out
     assert "0.6667     2     1.4142     2.0000     1.0000  I feel good | I feel sad" in shown
     motel = json.loads(firth("vectors", "counts", "motel", "hotel", "--json").out)

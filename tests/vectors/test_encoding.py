@@ -89,13 +89,13 @@ def test_sentences_from_python_are_read_once_and_leave_no_copy(tmp_path: Path, c
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
-def test_standard_input(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_and_leaves_no_file(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     assert sentences(encoded("-")) == slowly(TEXT, 1)
     assert not [path for path in cache.iterdir() if path.name.startswith(TEMPORARY)]
 
 
-def test_a_data_set_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_read_by_its_name(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firth.text.datasets.download.local", lambda name, progress: tmp_path)
     write(tmp_path / "wiki8", TEXT)
     assert sentences(encoded("wiki8")) == slowly(TEXT, 1)
@@ -195,14 +195,14 @@ def test_what_was_made_before_is_opened_again(tmp_path: Path, cache: Path, monke
 def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path, suffix: str, damage: str) -> None:
     path = write(tmp_path / "a.txt", TEXT)
     expected = sentences(encoded(path))
-    (found,) = (file for file in cache.iterdir() if file.name.startswith("words-") and file.suffix == suffix)
-    content = found.read_bytes()
-    found.unlink()
-    found.write_bytes(content[:-4] if damage == "shorter" else bytes([content[0] ^ 1]) + content[1:])
+    (cached,) = (file for file in cache.iterdir() if file.name.startswith("words-") and file.suffix == suffix)
+    content = cached.read_bytes()
+    cached.unlink()
+    cached.write_bytes(content[:-4] if damage == "shorter" else bytes([content[0] ^ 1]) + content[1:])
     noticed = damage == "one bit" and suffix != ".json"
     with pytest.warns(UserWarning, match="in the cache is damaged") if noticed else contextlib.nullcontext():
         assert sentences(encoded(path)) == expected
-    assert found.read_bytes() == content
+    assert cached.read_bytes() == content
 
 
 def test_words_of_a_base_vocabulary_keep_their_place_in_the_ids(tmp_path: Path) -> None:

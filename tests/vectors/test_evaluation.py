@@ -26,9 +26,9 @@ SECTIONS = {"capital": "semantic", "family": "semantic", "gram1-plural": "syntac
 
 
 def keyed(vectors: WordVectors) -> Any:
-    found = pytest.importorskip("gensim.models").KeyedVectors(vectors.dim)
-    found.add_vectors(list(vectors.words), vectors.vectors)
-    return found
+    peer = pytest.importorskip("gensim.models").KeyedVectors(vectors.dim)
+    peer.add_vectors(list(vectors.words), vectors.vectors)
+    return peer
 
 
 def world(noise: float = 0.9) -> tuple[WordVectors, list[AnalogyQuestion]]:
@@ -88,27 +88,27 @@ def test_3cosmul_answers_as_gensims_search_does() -> None:
     questions = questions[::9]
     oracle = keyed(vectors)
     expected = [oracle.most_similar_cosmul([q.b, q.c], [q.a], topn=1)[0][0] == q.d for q in questions]
-    found = analogies(vectors, questions, "mul", fold_case=False)
-    assert found.total.correct == sum(expected)
-    assert found.total.correct != analogies(vectors, questions, "add", fold_case=False).total.correct
+    scores = analogies(vectors, questions, "mul", fold_case=False)
+    assert scores.total.correct == sum(expected)
+    assert scores.total.correct != analogies(vectors, questions, "add", fold_case=False).total.correct
 
 
 def test_totals_are_the_sums_of_their_sections() -> None:
     vectors, questions = world()
     unknown = AnalogyQuestion("family", "nobody", "has", "these", "words")
-    found = analogies(vectors, [*questions, unknown])
-    assert found.total.questions == len(questions) + 1
-    assert found.total.covered == len(questions)
-    assert found.semantic.correct + found.syntactic.correct == found.total.correct > 0
-    assert found.syntactic == evaluation.AnalogySection(
-        "syntactic", *[getattr(found.sections[2], n) for n in ("correct", "covered", "questions")]
+    scores = analogies(vectors, [*questions, unknown])
+    assert scores.total.questions == len(questions) + 1
+    assert scores.total.covered == len(questions)
+    assert scores.semantic.correct + scores.syntactic.correct == scores.total.correct > 0
+    assert scores.syntactic == evaluation.AnalogySection(
+        "syntactic", *[getattr(scores.sections[2], n) for n in ("correct", "covered", "questions")]
     )
 
 
 def test_a_section_of_unknown_words_has_no_accuracy() -> None:
     vectors, _ = world()
-    found = analogies(vectors, [AnalogyQuestion("family", "nobody", "has", "these", "words")])
-    assert (found.total.covered, found.total.accuracy) == (0, None)
+    scores = analogies(vectors, [AnalogyQuestion("family", "nobody", "has", "these", "words")])
+    assert (scores.total.covered, scores.total.accuracy) == (0, None)
 
 
 def test_progress_ends_at_the_last_word() -> None:
@@ -142,17 +142,17 @@ def test_similarity_is_gensims(fold: bool, tmp_path: Path) -> None:
     pairs = [(*generator.choice(names, 2), f"{generator.integers(0, 11)}") for _ in range(120)]
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join("\t".join((a.lower() if n % 3 else a, b, s)) for n, (a, b, s) in enumerate(pairs)))
-    found = similarity(vectors, read_pairs(path), "pairs", fold)
+    scores = similarity(vectors, read_pairs(path), "pairs", fold)
     _, (rho, _), missing = keyed(vectors).evaluate_word_pairs(str(path), case_insensitive=fold)
-    assert found.spearman == pytest.approx(rho, abs=1e-9)
-    assert 100 * (1 - found.coverage) == pytest.approx(missing)
-    assert 0 < found.covered < found.pairs == 120
+    assert scores.spearman == pytest.approx(rho, abs=1e-9)
+    assert 100 * (1 - scores.coverage) == pytest.approx(missing)
+    assert 0 < scores.covered < scores.pairs == 120
 
 
 def test_no_known_pair_has_no_correlation() -> None:
     vectors, _ = world()
-    found = similarity(vectors, [ScoredPair("nobody", "knows", 3.0)], "x")
-    assert (found.spearman, found.covered, found.coverage) == (None, 0, 0)
+    scores = similarity(vectors, [ScoredPair("nobody", "knows", 3.0)], "x")
+    assert (scores.spearman, scores.covered, scores.coverage) == (None, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_a_missing_file_tells_where_to_get_the_usual_ones(tmp_path: Path) -> Non
 def test_composition_adds_two_vectors_and_ranks_the_expected_word() -> None:
     words = ["czech", "currency", "koruna", "crown", "prague", "apple"]
     vectors = WordVectors(words, np.float32([[1, 0], [0, 1], [1.2, 1], [1, 1.01], [1, 0.1], [-1, -1]]))
-    (found,) = compositions(vectors, [("czech", "currency", "koruna")], topn=3)
-    assert [word for word, _ in found.neighbors] == ["crown", "koruna", "prague"]
-    assert found.rank == 2
+    (composed,) = compositions(vectors, [("czech", "currency", "koruna")], topn=3)
+    assert [word for word, _ in composed.neighbors] == ["crown", "koruna", "prague"]
+    assert composed.rank == 2
     (unknown,) = compositions(vectors, [("german", "airline", "lufthansa")])
     assert (unknown.rank, unknown.neighbors) == (None, [])
 

@@ -96,9 +96,9 @@ def test_gensim_reads_what_firth_writes_and_finds_the_same_neighbours(to: Format
     assert theirs.index_to_key == list(ours.words)
     assert theirs.vectors.tobytes() == ours.vectors.tobytes()
     for word in ("w0", "w17"):
-        found, expected = ours.most_similar(word, topn=5), theirs.most_similar(word, topn=5)
-        assert [name for name, _ in found] == [name for name, _ in expected]
-        np.testing.assert_allclose([c for _, c in found], [c for _, c in expected], atol=1e-6)
+        nearest, expected = ours.most_similar(word, topn=5), theirs.most_similar(word, topn=5)
+        assert [name for name, _ in nearest] == [name for name, _ in expected]
+        np.testing.assert_allclose([c for _, c in nearest], [c for _, c in expected], atol=1e-6)
 
 
 @pytest.mark.parametrize(("binary", "header"), [(False, False), (False, True), (True, True)])

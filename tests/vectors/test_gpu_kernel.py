@@ -78,13 +78,13 @@ def targets(config: VectorsConfig, draws: Draws, position: int, word: int, pair:
         nodes, bits = huffman(COUNT_V).of(word)
         return [(int(node), bit == 0) for node, bit in zip(nodes, bits, strict=True)]
     own_V, other_V = alias_table(negative_probability(COUNT_V))
-    found = [(word, True)]
+    rows = [(word, True)]
     for n in range(16 * pair + 1, 16 * pair + config.negatives + 1):  # Triton draws 16 at a time
         column = draws.below(position, 2 * n + 1, V)
         drawn = column if draws.bits(position, 2 * n + 2) <= int(own_V[column]) else int(other_V[column])
         if drawn != word or config.faithful:
-            found.append((drawn, False))
-    return found
+            rows.append((drawn, False))
+    return rows
 
 
 def by_hand(
@@ -139,10 +139,10 @@ class TestAgainstALoop:
         v, u = input_Vd.astype(np.float64), output_Vd.astype(np.float64)
         total, terms = by_hand(config, v, u, (0.1, 0.02), seed=7)
         kernel = GPUKernel(config, COUNT_V, input_Vd, output_Vd, DEVICE)
-        found, counted = kernel.train(moved(ids), moved(SENTENCE), 0.1, 0.02, seed=7, programs=1)
+        loss_sum, counted = kernel.train(moved(ids), moved(SENTENCE), 0.1, 0.02, seed=7, programs=1)
         kernel.fetch()
         assert counted == terms
-        assert found == pytest.approx(total, rel=1e-5)
+        assert loss_sum == pytest.approx(total, rel=1e-5)
         np.testing.assert_allclose(input_Vd, v, rtol=0, atol=2e-6)
         np.testing.assert_allclose(output_Vd, u, rtol=0, atol=2e-6)
 

@@ -123,15 +123,15 @@ def test_the_table_and_the_points_are_the_numbers_given(dimensions: int) -> None
 
 def test_a_page_holds_a_search_box_and_no_markup_out_of_words() -> None:
     figure = embedding_map(EVIL, [[0.0, 1.0]] * 4, ["one", "two"])
-    found = page("title", [Section("Words", "", Table((), []), [figure])], "")
-    assert found.count('<input id="find"') == 1
-    assert found.index('<input id="find"') < found.index('id="word-map"') < found.index('getElementById("find")')
-    assert "<script>alert" not in found
+    html = page("title", [Section("Words", "", Table((), []), [figure])], "")
+    assert html.count('<input id="find"') == 1
+    assert html.index('<input id="find"') < html.index('id="word-map"') < html.index('getElementById("find")')
+    assert "<script>alert" not in html
     assert list(figure.plot.data[0].text)[1] == "&lt;b&gt;bold&lt;/b&gt;"  # Plotly would set it in bold
     plain = page(
         "title", [Section("Words", "", Table((), []), [embedding_map(list("abcd"), [[0.0, 1.0]] * 4, ["one", "two"])])], ""
     )
-    assert found.count("<script") == plain.count("<script")
+    assert html.count("<script") == plain.count("<script")
 
 
 def test_a_large_map_writes_names_only_where_asked() -> None:

@@ -49,21 +49,21 @@ def oracle(discount: int, threshold: float) -> Any:
 @pytest.mark.parametrize(("discount", "threshold"), [(5, 10.0), (1, 3.0), (2, 50.0)])
 def test_scores_and_joined_sentences_are_gensims(discount: int, threshold: float) -> None:
     peer = oracle(discount, threshold)
-    found = find_phrases(SENTENCES, discount=discount, threshold=threshold)
+    learned = find_phrases(SENTENCES, discount=discount, threshold=threshold)
     # gensim scores a pair that occurs `min_count` times as 0, which no threshold lets through; the rest must agree
-    assert {"_".join(pair): score for pair, score in found.scores.items()} == pytest.approx(peer.export_phrases())
-    assert len(found.scores) > 2
-    assert [found.join(sentence) for sentence in SENTENCES] == [list(peer[sentence]) for sentence in SENTENCES]
-    assert list(found.scores.values()) == sorted(found.scores.values(), reverse=True)
+    assert {"_".join(pair): score for pair, score in learned.scores.items()} == pytest.approx(peer.export_phrases())
+    assert len(learned.scores) > 2
+    assert [learned.join(sentence) for sentence in SENTENCES] == [list(peer[sentence]) for sentence in SENTENCES]
+    assert list(learned.scores.values()) == sorted(learned.scores.values(), reverse=True)
 
 
 def test_the_default_score_of_gensim_differs_by_vocabulary_over_words() -> None:
     """(count(ab) − δ) / count(a) / count(b) · V there, · N here."""
     peer = gensim_phrases.Phrases(SENTENCES, min_count=5, threshold=1e-9)
     V, N = len(peer.vocab), sum(map(len, SENTENCES))  # its vocabulary holds the pairs, too
-    found = find_phrases(SENTENCES, discount=5, threshold=1e-9)
-    assert {"_".join(pair): score * V / N for pair, score in found.scores.items()} == pytest.approx(peer.export_phrases())
-    assert len(found.scores) > 10
+    learned = find_phrases(SENTENCES, discount=5, threshold=1e-9)
+    assert {"_".join(pair): score * V / N for pair, score in learned.scores.items()} == pytest.approx(peer.export_phrases())
+    assert len(learned.scores) > 10
 
 
 def test_looking_in_shares_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +81,10 @@ def test_pairs_do_not_reach_across_sentences_or_over_rare_words() -> None:
 
 
 def test_a_word_is_part_of_one_phrase_and_the_left_one_wins() -> None:
-    found = Phrases({("a", "b"): 9.0, ("b", "c"): 99.0}, joiner="+")
-    assert found.join(["a", "b", "c", "b", "c", "a"]) == ["a+b", "c", "b+c", "a"]
-    assert found.join([]) == []
-    assert found.join(["a"]) == ["a"]
+    learned = Phrases({("a", "b"): 9.0, ("b", "c"): 99.0}, joiner="+")
+    assert learned.join(["a", "b", "c", "b", "c", "a"]) == ["a+b", "c", "b+c", "a"]
+    assert learned.join([]) == []
+    assert learned.join(["a"]) == ["a"]
 
 
 def test_a_file_keeps_its_lines_and_a_second_pass_joins_three_words(tmp_path: Path, cache: Path) -> None:
@@ -111,8 +111,8 @@ def test_punctuation_can_be_stripped_before_phrases_are_found(tmp_path: Path, ca
 def test_a_long_line_in_pieces_is_joined_like_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [word for sentence in SENTENCES for word in sentence]
     (tmp_path / "a.txt").write_text(" ".join(words))
-    (found,) = write_phrases(tmp_path / "a.txt", tmp_path / "whole.txt", threshold=10)
-    assert (tmp_path / "whole.txt").read_text() == " ".join(found.join(words)) + "\n"
+    (learned,) = write_phrases(tmp_path / "a.txt", tmp_path / "whole.txt", threshold=10)
+    assert (tmp_path / "whole.txt").read_text() == " ".join(learned.join(words)) + "\n"
     monkeypatch.setattr("firth.text.readers.pieces.PIECE", 4)
     monkeypatch.setattr("firth.text.readers.file_decoding.CHUNK", 5)
     write_phrases(tmp_path / "a.txt", tmp_path / "pieces.txt", threshold=10)

@@ -18,10 +18,10 @@ CAT = "there is a cat on the mat"
 WAMPIMUK = "Marco saw a furry little wampimuk hiding in the tree"
 
 
-def test_the_22_pairs_of_a_cat_on_the_mat() -> None:
-    found = list(firth.vectors.pairs([CAT], window=2))
-    assert len(found) == 22
-    assert found == word2vec.pairs(CAT.split(), 2)
+def test_a_cat_on_the_mat_has_the_22_pairs_of_the_oracle() -> None:
+    pairs = list(firth.vectors.pairs([CAT], window=2))
+    assert len(pairs) == 22
+    assert pairs == word2vec.pairs(CAT.split(), 2)
 
 
 @pytest.mark.parametrize("window", [1, 3, 50])
@@ -66,8 +66,8 @@ def test_the_verb_takes_a_sentence_a_file_and_standard_input(firth: Firth, tmp_p
         answer = firth("vectors", "pairs", text, *asked, stdin=stdin)
         assert (answer.code, answer.err) == (0, "")
         assert answer.out == "wampimuk\tfurry\nwampimuk\tlittle\nwampimuk\thiding\nwampimuk\tin\n"
-    found = json.loads(firth("vectors", "pairs", CAT, "--window", "2", "--json").out)
-    assert [(pair["centre"], pair["context"]) for pair in found["pairs"]] == word2vec.pairs(CAT.split(), 2)
+    printed = json.loads(firth("vectors", "pairs", CAT, "--window", "2", "--json").out)
+    assert [(pair["centre"], pair["context"]) for pair in printed["pairs"]] == word2vec.pairs(CAT.split(), 2)
 
 
 @pytest.mark.parametrize(

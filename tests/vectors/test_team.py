@@ -117,4 +117,4 @@ def test_two_processes_train_the_vectors_that_one_trains(tmp_path: Path) -> None
     for vectors in (load(tmp_path / f"{name}.firth") for name in commands):
         assert set(vectors.words) == {f"w{n}" for n in range(40)}
         near = [{word for word, _ in vectors.most_similar(f"w{n}", topn=9)} for n in range(40)]
-        assert all(found == {f"w{m}" for m in range(n // 10 * 10, n // 10 * 10 + 10) if m != n} for n, found in enumerate(near))
+        assert all(words == {f"w{m}" for m in range(n // 10 * 10, n // 10 * 10 + 10) if m != n} for n, words in enumerate(near))

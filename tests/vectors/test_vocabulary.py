@@ -21,13 +21,13 @@ def counts(vocabulary: Vocabulary) -> dict[str, int]:
 
 
 def test_words_are_sorted_by_count_then_by_alphabet() -> None:
-    found = chosen([words_of("d c c b b a a a")], 1, None, None, "it")
-    assert found.words == ["a", "b", "c", "d"]
-    assert found.count_V.tolist() == [3, 2, 2, 1]
-    assert [found.id(word) for word in ("a", "d", "e")] == [0, 3, None]
-    assert "b" in found
-    assert "e" not in found
-    assert len(found) == 4
+    vocabulary = chosen([words_of("d c c b b a a a")], 1, None, None, "it")
+    assert vocabulary.words == ["a", "b", "c", "d"]
+    assert vocabulary.count_V.tolist() == [3, 2, 2, 1]
+    assert [vocabulary.id(word) for word in ("a", "d", "e")] == [0, 3, None]
+    assert "b" in vocabulary
+    assert "e" not in vocabulary
+    assert len(vocabulary) == 4
 
 
 def test_rare_words_are_left_out_and_the_most_frequent_kept() -> None:
@@ -49,9 +49,9 @@ def test_counts_of_parts_add_up_before_rare_words_are_left_out() -> None:
 
 def test_words_of_a_base_stay_and_count_on() -> None:
     base = Vocabulary(["old", "both"], np.array([7, 3]))
-    found = chosen([words_of("both new new once both new")], 3, None, base, "it")
-    assert counts(found) == {"old": 7, "both": 5, "new": 3}
-    assert found.words == ["old", "both", "new"]
+    vocabulary = chosen([words_of("both new new once both new")], 3, None, base, "it")
+    assert counts(vocabulary) == {"old": 7, "both": 5, "new": 3}
+    assert vocabulary.words == ["old", "both", "new"]
     assert counts(chosen([words_of("new new")], 1, 2, base, "it")) == {"old": 7, "both": 3}
 
 

@@ -14,13 +14,13 @@ PAIRS = """(there,is)(there,a)(is,there)(is,a)(is,cat)(a,there)(a,is)(a,cat)(a,o
 (on,a)(on,cat)(on,the)(on,mat)(the,cat)(the,on)(the,mat)(mat,on)(mat,the)"""
 
 
-def test_the_22_pairs_of_a_cat_on_the_mat():
-    found = word2vec.pairs(SENTENCE, window=2)
-    assert len(found) == 22
-    assert "".join(f"({word},{context})" for word, context in found) == PAIRS.replace("\n", "")
+def test_a_cat_on_the_mat_has_22_known_pairs():
+    pairs = word2vec.pairs(SENTENCE, window=2)
+    assert len(pairs) == 22
+    assert "".join(f"({word},{context})" for word, context in pairs) == PAIRS.replace("\n", "")
 
 
-def test_the_company_of_a_wampimuk():
+def test_a_wampimuk_has_two_words_on_either_side():
     sentence = ["Marco", "saw", "a", "furry", "little", "wampimuk", "hiding", "in", "the", "tree"]
     assert word2vec.neighbors(sentence, sentence.index("wampimuk"), window=2) == ["furry", "little", "hiding", "in"]
 

@@ -11,13 +11,13 @@ _LONG = "{% set x = 'a' * N %}"
 
 def hostile() -> dict[str, str]:
     """The templates by name; the name says family and size."""
-    found: dict[str, str] = {}
+    templates: dict[str, str] = {}
     for family in (_repeated, _widths, _powers, _doubled, _shared, _multiplied, _encoded, _iterated, _nested, _written, _escapes):
         for name, source in family():
             key = f"{family.__name__[1:]}: {name}"
-            assert key not in found, key
-            found[key] = source
-    return found
+            assert key not in templates, key
+            templates[key] = source
+    return templates
 
 
 def _sized(forms: dict[str, str], *sizes: int) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ FOLDERS = (
 
 @pytest.mark.long
 def test_public_models_with_hostile_files_end_in_one_line() -> None:
-    found = tried(INPUTS, FIRST, *FOLDERS)
-    assert len(found) == len(FOLDERS)
-    print(f"{sum(sum(one['outcomes'].values()) for one in found):,} inputs of {len(found)} kinds of folders")
-    assert_none_failed(found)
+    folders = tried(INPUTS, FIRST, *FOLDERS)
+    assert len(folders) == len(FOLDERS)
+    print(f"{sum(sum(one['outcomes'].values()) for one in folders):,} inputs of {len(folders)} kinds of folders")
+    assert_none_failed(folders)

@@ -107,9 +107,9 @@ def target(*arguments: object) -> Iterator[Target]:
     try:
         line = process.stdout.readline()
         assert line.startswith("Serving "), (line, process.communicate())
-        found = Target(int(line.partition("/v1")[0].rpartition(":")[2]), psutil.Process(process.pid))
-        assert found.write() == 200
-        yield found
+        served = Target(int(line.partition("/v1")[0].rpartition(":")[2]), psutil.Process(process.pid))
+        assert served.write() == 200
+        yield served
     finally:
         process.kill()
         process.communicate()

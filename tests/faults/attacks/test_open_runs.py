@@ -79,8 +79,8 @@ def test_a_run_whose_file_changes_keeps_its_answers(change: Callable[[Path], Non
 
 def asked(client: TestClient, view: str) -> dict[str, Any]:
     *_, last = client.post(f"/api/{view}", json=VIEWS[view]).text.splitlines()
-    found: dict[str, Any] = json.loads(last)
-    return found
+    answer: dict[str, Any] = json.loads(last)
+    return answer
 
 
 def attacked(client: TestClient, run: Path, good: Path, number: int) -> None:

@@ -137,8 +137,8 @@ def test_a_pipe_that_nobody_writes_to_is_waited_for_with_a_word_and_then_read(tm
         if len(told) == 2:
             threading.Thread(target=(tmp_path / "pipe").write_text, args=("some text",)).start()
 
-    found = find(str(tmp_path / "pipe"), progress=progress)
-    assert "".join(piece.text for piece in found.pieces()) == "some text"
+    corpus = find(str(tmp_path / "pipe"), progress=progress)
+    assert "".join(piece.text for piece in corpus.pieces()) == "some text"
     assert told[0] == f"waiting for someone to write to {tmp_path / 'pipe'}"
 
 

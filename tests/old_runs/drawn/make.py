@@ -104,11 +104,11 @@ def tables(folder: Path) -> dict[str, Table]:
 def written(kept: Path, out: Path, seed: int, noise: float = 0.0) -> Path:
     """A model that is kept as text, as a folder with its weights."""
     shutil.copytree(kept, out, ignore=shutil.ignore_patterns("weights.json", "expected.json"))
-    found = json.loads((kept / "weights.json").read_text(encoding="utf-8"))
-    for name, place in found["shared"].items():
+    weights = json.loads((kept / "weights.json").read_text(encoding="utf-8"))
+    for name, place in weights["shared"].items():
         shutil.copy(kept / place, out / name)
-    tensors = {key: drawn(key, shape, seed, noise).float() for key, shape in found["shapes"].items()}
-    files.save_tensors(out / "model.safetensors", tensors, found["metadata"])
+    tensors = {key: drawn(key, shape, seed, noise).float() for key, shape in weights["shapes"].items()}
+    files.save_tensors(out / "model.safetensors", tensors, weights["metadata"])
     return out
 
 
@@ -148,9 +148,9 @@ def expect(kept: Path, folder: Path) -> None:
     """Write down what a model answers, with the first seed for which that does not hang on a rounding."""
     for seed in range(20):
         places = [written(kept, folder / f"{kept.name}-{seed}{noise:+}", seed, noise) for noise in (0.0, NOISE, -NOISE)]
-        found = [answers(place) for place in places]
-        if discrete(found[0]) == discrete(found[1]) == discrete(found[2]):
-            expected = {"seed": seed, **rounded(found[0])}
+        answered = [answers(place) for place in places]
+        if discrete(answered[0]) == discrete(answered[1]) == discrete(answered[2]):
+            expected = {"seed": seed, **rounded(answered[0])}
             lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in expected.items())
             (kept / "expected.json").write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
             return
