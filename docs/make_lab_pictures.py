@@ -4,8 +4,8 @@
     python docs/make_lab_pictures.py tour [name …]
 
 The runs learn from the documentation on your disk, so the pictures differ a little from machine to machine. Some rooms show
-runs that a tour does not have, in tour/runs: chat, trained as docs/chat.md says; sst2, made by `firth train sst2-average`;
-and captions and questions, which the buttons of the rooms Caption and Question answering train.
+runs that a tour does not have, in tour/runs: chat, trained as docs/chat.md says; and reviews, captions and questions, which
+the buttons of the rooms Classify, Caption and Question answering train.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ PICTURES = {
     "first": ("", 1000),
     "walk": (_room("walk", run="transformer", text="the list is empty", stage=1), 1000),
     "build": (_room("build", kind="transformer", width=64, depth=2), 1000),
-    "classify": (_room("classify", run="sst2", text="a warm and funny film"), 640),
+    "classify": (_room("classify", run="reviews", text="not a dull film"), 960),
     "tag": (_room("tag", run="tags-lstm"), 760),
     "answer": (_room("answer", run="questions"), 640),
     "caption": (_room("caption", run="captions", number=3), 1180),
     "words": (_room("words", look="neighbours", vectors="words.firth", word="list"), 720),
     "words-map": (_room("words", look="map", vectors="words.firth"), 1000),
-    "search": (_room("search", query="heavy rain in the mountains", vectors="words.firth", run="", top=4), 900),
+    "search": (_room("search", query="random numbers", documents="programs", vectors="words.firth", run="", top=4), 800),
     "generate": (_room("generate", run="transformer", prompt="The list of ", temperature=0.7), 1080),
     "chat": (_room("chat", run="chat", messages=json.dumps(CHAT)), 800),
     "inspect": (_room("inspect", run="gru", look="flow", text="the list is empty, so the first of them is None"), 1000),

@@ -45,7 +45,12 @@ class WordEffects(Drawn):
         if it lowers it."""
         chosen = sorted(np.argsort(-np.abs(self.effect), kind="stable")[:_DRAWN].tolist())
         rows = [(self.words[n], float(self.effect[n])) for n in chosen]
-        return ranking(rows, f"effect on the probability of {self.label}", COLOURS[0], negative=COLOURS[1])
+        figure = ranking(rows, f"effect on the probability of {self.label}", COLOURS[0], negative=COLOURS[1])
+        values = [0.0, *(value for _, value in rows)]
+        room = 0.12 * (max(values) - min(values)) or 1.0  # for the numbers beside the bars
+        figure.plot.update_xaxes(range=[min(values) - room, max(values) + room])
+        figure.plot.update_traces(text=[f"{value:+.3f}" for _, value in rows], textposition="outside")
+        return figure
 
     def text(self, width: int = 80) -> str:
         """One line per word."""

@@ -33,6 +33,9 @@ def test_an_effect_is_the_probability_that_the_word_adds() -> None:
     (bars,) = found.figure().plot.data
     np.testing.assert_allclose(bars.x, expected, atol=1e-12)
     assert list(bars.customdata) == ["a", "good", "bad", "film"]
+    low, high = found.figure().plot.layout.xaxis.range
+    assert low < min(expected), "the numbers stand beside the bars, not on the words"
+    assert high > max(expected)
     assert "-0.6119  bad" in found.text()
 
 
