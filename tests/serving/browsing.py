@@ -137,7 +137,7 @@ class Watched:
 
     def set(self, name: str, value: str) -> Watched:
         """Gives a control a value, as a user does, and waits for the new picture."""
-        control = self.page.locator(f"[data-control={name}]")
+        control = self.control(name)
         match control.evaluate("box => box.tagName === 'SELECT' ? 'select' : box.type"):
             case "select":
                 # by its place: select_option(value) also takes an option whose label is that text, such as head "1" of value 0
@@ -152,8 +152,14 @@ class Watched:
                 control.blur()
         return self.settled()
 
+    def control(self, name: str) -> Any:
+        """A control, in view: "More" is opened if it is there."""
+        control = self.page.locator(f"[data-control={name}]")
+        control.evaluate("box => { for (let one = box; one = one.parentElement?.closest('details');) one.open = true; }")
+        return control
+
     def press(self, name: str) -> Watched:
-        self.page.locator(f"button[data-control={name}]").click()
+        self.control(name).click()
         return self.settled()
 
     def plot(self, name: str) -> dict[str, Any]:

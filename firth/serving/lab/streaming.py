@@ -1,7 +1,8 @@
 """Running a view: in its own thread, with progress, until it is done or nobody waits for it any more.
 
-The response is a stream of JSON lines: {"progress": 0.4, "message": "…"} while the view works, then one
-{"result": …, "notes": […]} or {"error": "…"}. Notes are the warnings that the view raised within `warnings_as_notes`.
+The response is a stream of JSON lines: {"progress": 0.4, "message": "…"} while the view works, {"part": …} for what it knows
+already, then one {"result": …, "notes": […]} or {"error": "…"}. Notes are the warnings that the view raised within
+`warnings_as_notes`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class StreamedProgress:
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.cancelled = threading.Event()
-        self._send = send
+        self.send = send
         self._last = -_INTERVAL
 
     def __call__(self, what: str, done: int, total: int) -> None:
@@ -42,7 +43,13 @@ class StreamedProgress:
         if now - self._last >= _INTERVAL:
             self._last = now
             fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
-            self._send(to_json({"progress": fraction, "message": what}))
+            self.send(to_json({"progress": fraction, "message": what}))
+
+
+def show(progress: Progress, result: ViewResult) -> None:
+    """Sends what a view knows already, in the form of its result. Nothing is sent where nobody shows it."""
+    if isinstance(progress, StreamedProgress) and not progress.cancelled.is_set():
+        progress.send(f'{{"part": {result.json()}}}')
 
 
 @contextlib.contextmanager

@@ -44,10 +44,10 @@ function guide(lab, { notice, examples, works, texts_into: into }) {
   }
   lab.refreshers.push(offer);
   offer();
-  return [
+  return [element("div", { class: "guide" },
     ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), ...prose(notice))] : []),
     buttons,
-  ];
+  )];
 }
 
 // A room without what it needs says how to make it, and opens anew on it when it is there.
@@ -87,7 +87,8 @@ let turns = 0; // addresses opened so far
 async function follow() {
   const { name, state } = readAddress();
   if (open && open.room.name === name) {
-    open.state = { ...open.first, ...state };
+    open.state = { ...open.first, ...state }; // from which the room finds its defaults
+    open.state = { ...open.first, ...open.defaults(), ...state };
     open.refreshers.forEach(refresh => refresh());
     return open.draw();
   }

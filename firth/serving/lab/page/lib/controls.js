@@ -132,29 +132,51 @@ function submit(specs, made, lab) {
   return document.body.dataset.busy === "no" ? lab.draw() : undefined; // the change of a box is already on its way
 }
 
-// Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name.
-export function controls(into, specs, lab) {
-  const made = {};
+const FRONT = 3; // fields of a room that are always in view
+
+// A <details> for the rest of a room's controls. It remembers being open, for each room by itself.
+export function more(lab, summary = "More") {
+  const key = `more-${lab.room.name}`, details = element("details", { class: "more" }, element("summary", { text: summary }));
+  details.open = localStorage.getItem(key) === "open";
+  details.addEventListener("toggle", () => localStorage.setItem(key, details.open ? "open" : "closed"));
+  return details;
+}
+
+// The specs that stay in view: those that say so, or else the first few fields; and the main button, in any case.
+function inFront(specs) {
+  const fields = specs.filter(({ kind }) => kind !== "button"), told = specs.some(({ front }) => front);
+  return spec => spec.main || (told ? spec.front : fields.length <= FRONT || fields.slice(0, FRONT).some(one => one === spec));
+}
+
+// Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name. Of the
+// first panel of a room, which is its bar, most are behind "More"; a room that plays keeps its bar in view.
+export function controls(into, specs, lab, { plays = false } = {}) {
+  const made = {}, bar = into === lab.root && !into.querySelector(":scope > .bar");
   const panel = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); submit(specs, made, lab); } });
+  const rest = bar ? more(lab) : panel, front = bar ? inFront(specs) : () => true;
+  panel.classList.toggle("bar", bar);
+  panel.classList.toggle("plays", plays);
   for (const spec of specs) {
+    const place = front(spec) ? panel : rest;
     if (spec.kind === "button") {
       made[spec.name] = element("button", {
         type: "button", text: spec.label, class: spec.main ? "main" : null, "data-control": spec.name, onclick: () => spec.press(),
       });
-      panel.append(made[spec.name]);
+      place.append(made[spec.name]);
       continue;
     }
     lab.first[spec.name] = first(spec, lab);
     if (lab.state[spec.name] === undefined) lab.state[spec.name] = lab.first[spec.name];
     if (spec.kind === "many") {
-      panel.append(made[spec.name] = many(spec, lab));
+      place.append(made[spec.name] = many(spec, lab));
       continue;
     }
     const label = bound(spec, lab);
     made[spec.name] = label.querySelector("[data-control]");
-    panel.append(label);
+    place.append(label);
   }
   if (specs.some(written) && !specs.some(spec => spec.main)) panel.append(element("button", { type: "submit", class: "main", "data-testid": "go", text: "Go" }));
+  if (rest !== panel && rest.childElementCount > 1) panel.append(rest);
   into.append(panel);
   return made;
 }

@@ -3,7 +3,7 @@
 //   #/attention?run=gpt&text=…      the room and its state: strings, each bound to a control
 
 import * as request from "./request.js";
-import { controls, options } from "./controls.js";
+import { controls, more, options } from "./controls.js";
 import { element, fresh, table } from "./dom.js";
 import { figure, plainTable, python, tools } from "./plot.js";
 
@@ -20,6 +20,7 @@ export class Lab {
     this.room = room; // from /api/lab: name, title, about, usable, if_none, choices, facts
     this.state = { ...state };
     this.first = {}; // the controls' values for what the address does not mention
+    this.defaults = () => ({}); // those of them that depend on what it does mention
     this.refreshers = [];
     this.left = new AbortController(); // aborted when the user leaves the room: pending requests end
     this.render = async () => {};
@@ -126,8 +127,12 @@ export class Lab {
     select.value = chosen;
   }
 
-  controls(into, specs) {
-    return controls(into, specs, this);
+  controls(into, specs, settings) {
+    return controls(into, specs, this, settings);
+  }
+
+  more(summary) {
+    return more(this, summary);
   }
 
   // Shows the named controls and hides the others, which keep their values.
