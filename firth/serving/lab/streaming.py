@@ -18,12 +18,12 @@ from typing import TextIO
 
 from firth.errors import FirthError
 from firth.progress import Progress
+from firth.serving.lab import notes
 from firth.serving.lab.result import ViewResult, to_json
 from firth.serving.lab.room import Cancelled
 
 _INTERVAL = 0.1  # seconds between two lines of progress, at least
 _log = logging.getLogger("firth.lab")
-_thread = threading.local()  # .notes: the warnings of the view that runs in this thread
 
 Work = Callable[[Progress], ViewResult]
 
@@ -33,8 +33,9 @@ class StreamedProgress:
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.cancelled = threading.Event()
-        self.send = send
+        self._send = send
         self._last = -_INTERVAL
+        self._shown = time.monotonic()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         if self.cancelled.is_set():
@@ -43,13 +44,19 @@ class StreamedProgress:
         if now - self._last >= _INTERVAL:
             self._last = now
             fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
-            self.send(to_json({"progress": fraction, "message": what}))
+            self._send(to_json({"progress": fraction, "message": what}))
+
+    def show(self, result: ViewResult) -> None:
+        """Nothing is shown of what is there at once anyway."""
+        if not self.cancelled.is_set() and time.monotonic() - self._shown >= _INTERVAL:
+            self._send(f'{{"part": {result.json()}}}')
+            self._shown = time.monotonic()
 
 
 def show(progress: Progress, result: ViewResult) -> None:
-    """Sends what a view knows already, in the form of its result. Nothing is sent where nobody shows it."""
-    if isinstance(progress, StreamedProgress) and not progress.cancelled.is_set():
-        progress.send(f'{{"part": {result.json()}}}')
+    """Sends what a view knows already, in the form of its result, if somebody shows it."""
+    if isinstance(progress, StreamedProgress):
+        progress.show(result)
 
 
 @contextlib.contextmanager
@@ -65,11 +72,11 @@ def warnings_as_notes() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        notes: list[str] | None = getattr(_thread, "notes", None)
-        if notes is None or not issubclass(category, UserWarning):
+        taken = notes.taken()
+        if taken is None or not issubclass(category, UserWarning):
             usual(message, category, filename, lineno, file, line)
-        elif str(message) not in notes:
-            notes.append(str(message))
+        elif str(message) not in taken:
+            taken.append(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -96,10 +103,10 @@ async def lines(work: Work) -> AsyncIterator[str]:
 
 
 def _answer(work: Work, progress: Progress, put: Callable[[str | None], None]) -> None:
-    _thread.notes = []
+    notes.begin()
     try:
         result = work(progress).json()
-        put(f'{{"result": {result}, "notes": {to_json(_thread.notes)}}}')
+        put(f'{{"result": {result}, "notes": {to_json(notes.taken())}}}')
     except Cancelled:
         pass
     except FirthError as error:

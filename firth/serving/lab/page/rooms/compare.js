@@ -35,10 +35,8 @@ export function mount(root, lab) {
     about.replaceChildren(...prose(none ? view.if_none : view.about));
     out.querySelectorAll("[data-figure]").forEach(old => old.remove());
     if (none || (view.runs && lab.state.measured !== key())) return out.replaceChildren();
-    const result = await lab.ask(view.value, params(), { into: out });
-    if (!result) return undefined;
-    out.replaceChildren();
-    for (const name of Object.keys(result.figures)) await lab.figure(out, result, name);
-    return undefined;
+    const show = async known => { for (const name of Object.keys(known.figures)) await lab.figure(out, known, name); };
+    const result = await lab.ask(view.value, params(), { into: out, part: show });
+    return result ? show(result) : undefined;
   };
 }

@@ -13,9 +13,9 @@ export function mount(root, lab) {
   const draw = drawing(lab, root);
   return async () => {
     const { of, settings } = lab.state;
-    const result = await lab.ask("count", { of, settings }, { into: out });
-    await draw(result && { of, settings });
-    if (!result) return;
+    // The drawing is there at once; to count a recipe may mean to read its data.
+    const [result] = await Promise.all([lab.ask("count", { of, settings }, { into: out }), draw({ of, settings })]);
+    if (!result) { await draw(null); return; }
     const { summary: text, differs } = result.facts;
     summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
     lab.plainTable(out, result.table, "totals");

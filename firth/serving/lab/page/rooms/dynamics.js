@@ -142,6 +142,7 @@ export function mount(root, lab) {
       places = [];
       const found = await lab.ask("path", params, { into: out, part: systems });
       if (!found) return;
+      await systems(found);
       drawn = key;
       await lab.figure(out, found, "curves");
     }
