@@ -125,8 +125,9 @@ class Watched:
         return self.settled()
 
     def leave(self) -> None:
-        """Whatever room is open is left for the first page, and what went wrong is forgotten."""
+        """Whatever room is open is left for the first page; what went wrong, and what was open behind "More", is forgotten."""
         self.wrong.clear()
+        self.page.evaluate("localStorage.clear()")
         # The page asks what there is whenever its first page opens, also if it is open already: the lab may be another one now.
         self.page.evaluate("delete document.body.dataset.ready; location.hash = '#/'; dispatchEvent(new Event('hashchange'))")
         self.page.wait_for_selector("body[data-busy=no][data-ready=home]", timeout=60_000)

@@ -194,7 +194,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "compare",
     "Compare",
-    "RNN, LSTM, GRU and Transformer side by side: gradient flow, cost in n and d, quality by length, and learning in context.",
+    "RNN, LSTM, GRU and Transformer side by side.",
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
     choices=offered,
     facts={"most_runs": MOST_RUNS},

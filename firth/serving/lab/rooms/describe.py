@@ -130,7 +130,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "describe",
     "Describe",
-    "Size up a model before you train it: parameters, weight matrices, FLOPs and memory.",
+    "The size of a model: parameters, FLOPs, memory.",
     {"count": count, "draw": draw},
     choices=offered,
     facts={"first": FIRST},

@@ -165,7 +165,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "dynamics",
     "Dynamics",
-    "How attention alone moves tokens from layer to layer: v ← v + P Σ α v.",
+    "How attention alone moves tokens: v ← v + P Σ α v.",
     {"path": trajectory, "model": model},
     ability=EMBED,
     choices=offered,

@@ -3,7 +3,7 @@
 //   #/attention?run=gpt&text=…      the room and its state: strings, each bound to a control
 
 import * as request from "./request.js";
-import { controls, more, options } from "./controls.js";
+import { controls, options } from "./controls.js";
 import { element, fresh, table } from "./dom.js";
 import { figure, plainTable, python, tools } from "./plot.js";
 
@@ -20,6 +20,8 @@ export class Lab {
     this.room = room; // from /api/lab: name, title, about, usable, if_none, choices, facts
     this.state = { ...state };
     this.first = {}; // the controls' values for what the address does not mention
+    this.arrange = () => {}; // puts the controls of the bar in view, or behind "More"
+    this.rest = null; // what is behind "More"
     this.defaults = () => ({}); // those of them that depend on what it does mention
     this.refreshers = [];
     this.left = new AbortController(); // aborted when the user leaves the room: pending requests end
@@ -58,7 +60,10 @@ export class Lab {
     this.busy();
     const turn = (this.turn = (this.turn ?? 0) + 1);
     try {
-      await this.render();
+      const rendering = this.render();
+      this.arrange(); // the room has hidden the controls that it does not need now
+      await rendering;
+      this.arrange();
     } catch (error) {
       if (!this.left.signal.aborted) this.alert(this.root, `${error.name}: ${error.message}`);
       console.error(error);
@@ -131,8 +136,10 @@ export class Lab {
     return controls(into, specs, this, settings);
   }
 
-  more(summary) {
-    return more(this, summary);
+  // Puts something else behind "More".
+  behindMore(node) {
+    this.rest.append(node);
+    this.arrange();
   }
 
   // Shows the named controls and hides the others, which keep their values.

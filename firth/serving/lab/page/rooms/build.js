@@ -38,14 +38,14 @@ export function mount(root, lab) {
   const form = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); start(); } },
     element("label", {}, element("span", { text: "Run name" }), name), begin, stop);
   const told = element("p", { "data-told": true, role: "status" }), links = element("p", { class: "examples", "data-links": true }), curves = element("div");
-  training.append(element("h2", { text: "Training" }), form, told, links, curves);
+  training.append(element("h2", { text: "Training" }), told, links, curves);
   const recipe = element("section", {}, element("h2", { text: "Recipe" })), source = element("pre", { "data-recipe": true, tabindex: 0 });
   const saved = element("a", { text: "Download the recipe", "data-download": true });
   recipe.append(saved, source);
   out.append(size);
-  root.append(out, training);
+  root.append(out, form);
   const draw = drawing(lab, root);
-  root.append(place, recipe);
+  root.append(training, place, recipe);
   let timer, url = null, latest = null, fits = false;
   lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
 

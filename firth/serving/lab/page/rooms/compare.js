@@ -18,7 +18,7 @@ export function mount(root, lab) {
     { name: "start", label: "Measure", kind: "button", main: true, press: () => lab.set({ measured: key() }, { push: true }) },
   ]);
   const out = lab.element("div"), about = lab.element("p", { "data-about": true });
-  root.append(about, out);
+  root.append(out, about);
 
   // The settings of a view: its controls by name. The names of runs are sent as a list called runs.
   function params() {

@@ -7,9 +7,8 @@ export function mount(root, lab) {
     { name: "of", label: "Preset, recipe or run", kind: "choice", value: lab.room.facts.first },
     { name: "settings", label: "Settings to change (of a preset or recipe)", kind: "text", value: "", placeholder: "model.depth=6 model.width=256", wide: true },
   ]);
-  const out = lab.element("div"), summary = lab.element("p", { "data-summary": true });
-  out.append(summary);
-  root.append(out);
+  const out = lab.element("div"), summary = lab.element("p", { "data-summary": true }), numbers = lab.element("div");
+  root.append(out, summary, numbers);
   const draw = drawing(lab, root);
   return async () => {
     const { of, settings } = lab.state;
@@ -18,7 +17,7 @@ export function mount(root, lab) {
     if (!result) { await draw(null); return; }
     const { summary: text, differs } = result.facts;
     summary.textContent = [text, differs && `(${differs})`].filter(Boolean).join(" ");
-    lab.plainTable(out, result.table, "totals");
+    lab.plainTable(numbers, result.table, "totals");
     await lab.figure(out, result, "parameters");
   };
 }

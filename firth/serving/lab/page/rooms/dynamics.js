@@ -17,9 +17,9 @@ export function mount(root, lab) {
   const { usual } = lab.chosen("preset");
   const made = lab.controls(root, [
     { name: "play", label: "Play", kind: "button", main: true, press: toggle },
-    { name: "preset", label: "Preset", kind: "choice", front: true },
-    { name: "layer", label: "Layer ℓ of V⁽ℓ⁾:", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0, front: true },
-    { name: "rescale", label: "Factor ρ of each layer:", kind: "range", min: 0.8, max: 1.05, step: 0.005, value: usual.rescale },
+    { name: "preset", label: "Preset", kind: "choice" },
+    { name: "layer", label: "V⁽ℓ⁾ after layer", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
+    { name: "rescale", label: "Factor ρ of each layer", kind: "range", min: 0.8, max: 1.05, step: 0.005, value: usual.rescale },
     { name: "n", label: "Number of tokens n", kind: "number", min: 2, max: 256, step: 1, value: usual.n },
     { name: "d", label: "Dimension d", kind: "number", min: 1, max: 64, step: 1, value: usual.d },
     ...["P", "Q"].flatMap(letter => [
