@@ -65,7 +65,7 @@ PICTURES = {
     "attention": (_room("attention", run="transformer", text="the list is empty"), 1180),
     "translate": (_room("translate", run="dates-rnnsearch", text="14 November 2026", beam=3), 1420),
     "playground": (_room("playground", of="scores", shown=5), 1180),
-    "dynamics": (_room("dynamics", preset="clusters", n=40, p=0.1, depth=60, layer=60), 1170),
+    "dynamics": (_room("dynamics", depth=60, layer=40), 1170),
     "compare": (_room("compare", look="flow"), 820),
     "describe": (_room("describe", of="gpt3"), 960),
     "lesson": (_room("lesson/alignment", step=2, answer="1"), 1100),

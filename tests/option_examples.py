@@ -432,6 +432,7 @@ BASES: dict[str, dict[str, dict[str, Values]]] = {
             "--q-matrix": ("--q-matrix identity", "--q-matrix random"),
             "--pull": ("--pull 0.1", "--pull -0.1"),
             "--q-factor": ("--q-factor 1", "--q-factor 2"),
+            "--rescale": ("--rescale 1", "--rescale 0.9"),
             "--depth": ("--depth 5", "--depth 6"),
             "--seed": ("--seed 1", "--seed 2"),
         },

@@ -13,7 +13,7 @@ from firth.cli.save_option import Save, save_figures, section
 from firth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from firth.inspection.dynamics import Curves, PresetName
+    from firth.inspection.dynamics import Curves, PresetName, System
     from firth.inspection.dynamics import Path as Moved
 
 _LINES = 12  # rows of the table in the terminal
@@ -24,9 +24,9 @@ def dynamics(
     preset: Annotated[
         str,
         typer.Option(
-            help="Preset: lecture, low-rank, or clusters (Geshkovski et al. 2023). Separate several by commas to compare them."
+            help="Preset: clusters (Geshkovski et al. 2023), low-rank or lecture. Separate several by commas to compare them."
         ),
-    ] = "lecture",
+    ] = "clusters",
     tokens: Annotated[
         int | None, typer.Option("--tokens", "-n", help="Number of tokens.  [default: the preset's; 64 or 40]")
     ] = None,
@@ -50,6 +50,9 @@ def dynamics(
         ),
     ] = None,
     q_factor: Annotated[float, typer.Option(help="Factor of Q: the larger, the sharper the attention; 0 averages.")] = 1.0,
+    rescale: Annotated[
+        float, typer.Option(help="Factor ρ of each layer, v ← ρ (v + P Σ α v): 1 lets tokens grow, 0.905 keeps them small.")
+    ] = 1.0,
     depth: Annotated[int, typer.Option(help="Number of layers.")] = 200,
     seed: Annotated[int, typer.Option(help="Random seed for the tokens, P and Q.")] = 0,
     run: Annotated[
@@ -70,20 +73,26 @@ def dynamics(
         missing = "--text" if text is None else "--run"
         raise ConfigError(f"--run and --text must be used together; {missing} is missing. Add it or remove the other")
     P, Q = (None if text is None else parsed(text) for text in (p_matrix, q_matrix))
-    paths = {
-        name: evolve(system(cast("PresetName", name), n=tokens, d=width, p=pull, q=q_factor, P=P, Q=Q, seed=seed), depth)
+    systems = {
+        name: system(cast("PresetName", name), n=tokens, d=width, p=pull, q=q_factor, P=P, Q=Q, seed=seed).rescaled(rescale)
         for name in preset.split(",")
     }
+    paths = {name: evolve(moving, depth) for name, moving in systems.items()}
     curves = {name: path.curves for name, path in paths.items()}
     if run is not None and text is not None:
         curves[run.name] = _of_run(run, text)
     if save is not None:
-        _save(save, paths, curves)
+        _save(save, systems, paths, curves)
     if as_json:
-        print_json({name: {**dataclasses.asdict(of), "summary": of.summary()} for name, of in curves.items()})
+        formula = {name: {"formula": moving.formula} for name, moving in systems.items()}
+        print_json({name: {**formula.get(name, {}), **_facts(of)} for name, of in curves.items()})
         return
     for n, (name, of) in enumerate(curves.items()):
-        _print(name, of, after="\n" if n else "")
+        _print(name, of, systems.get(name), after="\n" if n else "")
+
+
+def _facts(of: Curves) -> dict[str, object]:
+    return {**dataclasses.asdict(of), "summary": of.summary()}
 
 
 def _of_run(run: Path, text: str) -> Curves:
@@ -95,9 +104,9 @@ def _of_run(run: Path, text: str) -> Curves:
     return curves([model.embed([text], layer=layer, pool=None)[0] for layer in range(depth(model.network) + 1)])
 
 
-def _print(name: str, of: Curves, after: str) -> None:
+def _print(name: str, of: Curves, moving: System | None, after: str) -> None:
     last = len(of.effective_rank) - 1
-    print(f"{after}{name}: {last} layers")
+    print(f"{after}{name}: {last} layers{f' of {moving.formula}' if moving else ''}")
     rank = f"{'attention rank':>16}" if of.attention_rank else ""
     print(f"{'layer':>7}{'effective rank':>16}{'mean distance':>15}{'clusters':>10}{rank}")
     for layer in sorted({round(last * n / (_LINES - 1)) for n in range(_LINES)}):
@@ -106,11 +115,14 @@ def _print(name: str, of: Curves, after: str) -> None:
     print(of.summary())
 
 
-def _save(path: Path, moved: dict[str, Moved], curves: dict[str, Curves]) -> None:
+def _save(path: Path, systems: dict[str, System], moved: dict[str, Moved], curves: dict[str, Curves]) -> None:
     from firth.figures.dynamics import over_depth, points
 
-    lead = "v ← v + P Σ α v: the effect of attention on its tokens, without any other layers."
-    each = [section(f"{name}: tokens through the layers", of.curves.summary(), [points(of.v_Lnd)]) for name, of in moved.items()]
+    lead = "The effect of attention on its tokens, without any other layers."
+    each = [
+        section(f"{name}: {systems[name].formula}", of.curves.summary(), [points(of.v_Lnd, of.curves.growth)])
+        for name, of in moved.items()
+    ]
     said = " ".join(f"{name}: {of.summary()}" for name, of in curves.items() if name not in moved)
     measured = section("Over depth", f"{lead} {said}".strip(), [over_depth(curves)])
     save_figures(path, "Attention dynamics", [*each, measured], "firth dynamics")

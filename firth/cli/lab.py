@@ -164,6 +164,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
     from firth.serving.bounded_protocol import Connections
     from firth.serving.lab.app import LIMITS, build, refusal
     from firth.serving.lab.streaming import warnings_as_notes
+    from firth.serving.lab.warm import warm_up
 
     class LabServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -173,6 +174,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
                 import webbrowser
 
                 webbrowser.open(address)
+            threading.Thread(target=warm_up, name="warm up").start()  # no daemon: torch aborts a process that ends meanwhile
 
     level = "info" if debugging() else "error"
     connections = Connections(LIMITS, refusal)

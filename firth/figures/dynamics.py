@@ -10,7 +10,8 @@ import numpy as np
 
 from firth.figures.figure import COLOURS, Figure, Number, Table, escaped, lay_out, line_style
 
-_FRAMES = 60  # largest number of layers drawn, including the first and the last
+_FRAMES = 60  # layers drawn of many, including the first and the last,
+_BEGINNING = 20  # and besides them each of the first layers, in which most happens
 
 
 @dataclass(frozen=True)
@@ -18,23 +19,37 @@ class LayerStatistics:
     """Statistics of the points at each layer, the initial points included."""
 
     effective_rank: tuple[float, ...]
-    mean_distance: tuple[float, ...]  # over all pairs
+    mean_distance: tuple[float, ...]  # over all pairs, divided by growth^layer
     clusters: tuple[int, ...]
     attention_rank: tuple[float, ...] = ()  # effective rank of the matrix α at these points; empty without a Q
+    growth: float = 1.0  # of the points per layer, which is divided out of distances
+
+    @property
+    def per_layer(self) -> str:
+        """How distances are measured where points grow."""
+        return "" if self.growth == 1 else f", divided by {self.growth:.4g} per layer,"
 
 
-def points(v_Lnd: Any) -> Figure:
-    """A scatter plot of the tokens with a slider over depth; in more than two dimensions, projected to the first two principal
-    directions over all layers."""
+def points(v_Lnd: Any, growth: float = 1.0) -> Figure:
+    """A scatter plot of the tokens with a slider over depth, and of V⁽⁰⁾, where they began.
+
+    In more than two dimensions, projected to the first two principal directions over all layers. Each layer is divided by
+    `growth`^layer, so that points that grow stay in the picture."""
     import plotly.graph_objects as go
 
-    v_Ln2, axes = _plane(np.asarray(v_Lnd, np.float64))
-    chosen = sorted(set(np.linspace(0, len(v_Ln2) - 1, _FRAMES).round().astype(int).tolist()))
+    shown_Lnd = np.asarray(v_Lnd, np.float64)
+    v_Ln2, axes = _plane(shown_Lnd * growth ** -np.arange(len(shown_Lnd), dtype=np.float64)[:, None, None])
+    if growth != 1:
+        first, second = (axis and f"{axis} / {growth:.4g}^layer" for axis in axes)
+        axes = (first, second)
+    spread = np.linspace(0, len(v_Ln2) - 1, _FRAMES).round().astype(int)
+    chosen = sorted({*spread.tolist(), *range(min(_BEGINNING, len(v_Ln2)))})
     edge = 1.05 * float(np.abs(v_Ln2[chosen]).max() or 1.0)
     frames = [go.Frame(name=str(n), data=[{"x": v_Ln2[n, :, 0].tolist(), "y": v_Ln2[n, :, 1].tolist()}]) for n in chosen]
     beginning = {"x": v_Ln2[0, :, 0].tolist(), "y": v_Ln2[0, :, 1].tolist(), "mode": "markers"}
+    began = {**beginning, "marker": {"color": "rgba(128, 128, 128, 0.35)", "size": 6}, "hoverinfo": "skip", "name": "V⁽⁰⁾"}
     plot = go.Figure(
-        data=[{**beginning, "marker": {"color": COLOURS[0], "size": 8}, "type": "scatter", "name": "tokens"}], frames=frames
+        data=[{**beginning, "marker": {"color": COLOURS[0], "size": 8}, "name": "tokens", "zorder": 1}, began], frames=frames
     )
     steps = [
         {"label": str(n), "method": "animate", "args": [[str(n)], {"mode": "immediate", "frame": {"redraw": False}}]}
@@ -42,7 +57,13 @@ def points(v_Lnd: Any) -> Figure:
     ]
     plot.update_xaxes(range=[-edge, edge], title=axes[0])
     plot.update_yaxes(range=[-edge, edge], title=axes[1], scaleanchor="x")
-    lay_out(plot, (60, 20, 20, 60), height=560, sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}])
+    lay_out(
+        plot,
+        (60, 20, 20, 60),
+        height=560,
+        showlegend=False,
+        sliders=[{"steps": steps, "currentvalue": {"prefix": "layer "}}],
+    )
     rows = [
         (Number(n), Number(i), Number(x, ".6g"), Number(y, ".6g")) for n in chosen for i, (x, y) in enumerate(v_Ln2[n].tolist())
     ]

@@ -11,7 +11,7 @@ sizes: at small ones constant overhead hides the growth. So it is only told wher
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -191,3 +191,8 @@ class Costs(Drawn):
             f"{axis}_counted": None if fit is None else fit.counted,
             f"{axis}_seconds": {getattr(one, axis): one.seconds for one in times},
         }
+
+
+def joined(several: Sequence[Costs]) -> Costs:
+    """The timings of several layers, taken at the same n and d, as one."""
+    return replace(several[0], timings=tuple(timing for one in several for timing in one.timings))

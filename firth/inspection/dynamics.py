@@ -1,15 +1,18 @@
 """Attention dynamics: tokens as points that attention alone moves from layer to layer.
 
-    v_i ← v_i + P Σ_j α_ij v_j        α_i = softmax over j of v_jᵀ Q v_i
+    v_i ← ρ (v_i + P Σ_j α_ij v_j)        α_i = softmax over j of v_jᵀ Q v_i
 
-With P = −ηQ and a symmetric Q, a layer is a step of gradient descent: v⁺ = v − η ∇_v log Σ_j exp(v_jᵀ Q v), with the v_j fixed.
+ρ is 1 in every preset. Points may then grow without bound, and their scores with them; they are shown divided by their growth,
+as Geshkovski et al. 2023 do (z = e^(−tV) x).
+
+With ρ = 1, P = −ηQ and a symmetric Q, a layer is a step of gradient descent: v⁺ = v − η ∇_v log Σ_j exp(v_jᵀ Q v), the v_j fixed.
 Letters: L layers, n tokens, d dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,19 +24,38 @@ from firth.inspection.dynamics_matrices import Matrix
 from firth.progress import Progress, silent
 
 Array = NDArray[np.float64]
-PresetName = Literal["lecture", "low-rank", "clusters"]
+PresetName = Literal["clusters", "low-rank", "lecture"]
 _CLOSE = 0.02  # share of the largest distance: closer points belong to the same cluster
 _EQUAL = 0.001  # share of the largest length: closer points are one cluster, however small all distances are
 
 
 @dataclass(frozen=True)
 class System:
-    """The initial points and the matrices that move them."""
+    """The initial points and what moves them."""
 
     v_nd: Array
     P_dd: Array
     Q_dd: Array
-    shrink: float = 1.0  # factor after each layer, to cancel the growth common to all points
+    rescale: float = 1.0  # ρ: factor of each layer
+
+    def rescaled(self, factor: float) -> System:
+        """The same with another `factor` ρ. Below 1 it keeps points small, and with them their scores: with e^(−0.1), clusters
+        form, and meet in one point later."""
+        if not factor > 0:
+            raise ConfigError(f"the factor of each layer is {factor}; expected a number above 0")
+        return replace(self, rescale=factor)
+
+    @property
+    def formula(self) -> str:
+        """What a layer computes."""
+        moved = "v + P Σ α v"
+        return f"v ← {moved}" if self.rescale == 1 else f"v ← {self.rescale:.4g} · ({moved})"
+
+    @property
+    def growth(self) -> float:
+        """The factor by which a layer enlarges a token that attends only to itself, at most; 1 if none is enlarged."""
+        eigenvalue_d = np.linalg.eigvals(np.eye(len(self.P_dd)) + self.P_dd)
+        return max(1.0, self.rescale * float(np.abs(eigenvalue_d).max()))
 
 
 class Curves(LayerStatistics):
@@ -42,7 +64,7 @@ class Curves(LayerStatistics):
         changes = [
             f"the effective rank of the tokens {_change(self.effective_rank)}",
             *([f"that of the attention weights {_change(self.attention_rank)}"] if self.attention_rank else []),
-            f"the mean distance {_change(self.mean_distance)}",
+            f"the mean distance{self.per_layer} {_change(self.mean_distance)}",
         ]
         last = len(self.clusters) - 1
         return f"From layer 0 to layer {last}, {', '.join(changes)}, and the number of clusters {_change(self.clusters)}."
@@ -51,7 +73,7 @@ class Curves(LayerStatistics):
 @dataclass(frozen=True)
 class Path:
     v_Lnd: Array  # the initial points, then the points after each layer
-    curves: Curves
+    curves: Curves  # distances are divided by the growth of the system, so that they can be compared between layers
 
 
 @dataclass(frozen=True)
@@ -63,13 +85,30 @@ class DynamicsPreset:
     p: float  # factor of P
     P: Matrix
     Q: Matrix
-    growth: bool  # False: the growth common to all points is divided out
+    about: str  # what to see
 
 
+_IDENTITY = Matrix("identity")
 PRESETS: dict[PresetName, DynamicsPreset] = {
-    "lecture": DynamicsPreset(64, 2, -0.01, Matrix("identity"), Matrix("gram"), True),
-    "low-rank": DynamicsPreset(64, 64, 0.1, Matrix("low-rank", rank=2), Matrix("identity"), False),
-    "clusters": DynamicsPreset(40, 2, 0.1, Matrix("identity"), Matrix("identity"), False),
+    "clusters": DynamicsPreset(40, 2, 0.1, _IDENTITY, _IDENTITY, "Tokens gather at the corners of a polygon, and stay there."),
+    "low-rank": DynamicsPreset(
+        n=64,
+        d=64,
+        p=0.1,
+        P=Matrix("low-rank", rank=2),
+        Q=_IDENTITY,
+        about="P maps every update to two directions, which outgrow the other 62: the rank of the tokens falls to 2.",
+    ),
+    "lecture": DynamicsPreset(
+        n=64,
+        d=2,
+        p=-0.01,
+        P=_IDENTITY,
+        Q=Matrix("gram"),
+        about="The lecture plots V⁽⁰⁾ and V⁽²⁾, the tokens before and after two layers. With P = −0.01·I they hardly move, and "
+        "in the plane they form no clusters. In 64 dimensions, the attention weights lose rank within 200 layers; "
+        "the tokens do not.",
+    ),
 }
 
 
@@ -84,13 +123,12 @@ def preset(
     Q: Matrix | None = None,
     seed: int = 0,
 ) -> System:
-    """lecture: P = −0.01·I, Q = GGᵀ with G_ij of variance 1/d, V_ij of variance 1/(2√d); n = 64, d = 2.
+    """clusters: the system of Geshkovski et al. 2023 in which tokens converge to the vertices of a polygon: P = 0.1·I, Q = I, and
+    tokens uniform in [−5, 5]ᵈ; n = 40, d = 2.
 
-    clusters: the setting of Geshkovski et al. 2023 in which tokens converge to the vertices of a polygon: identity matrices,
-    tokens uniform in [−5, 5]ᵈ, and the growth by eᵗ divided out; n = 40, d = 2.
+    low-rank: the same in 64 dimensions, but P projects onto 2 of them, and only these grow; n = 64, d = 64.
 
-    low-rank: the same in 64 dimensions, but P projects onto 2 of them. Only these grow, so that they alone remain when the growth
-    is divided out; n = 64, d = 64.
+    lecture: P = −0.01·I, Q = GGᵀ with G_ij of variance 1/d, V_ij of variance 1/(2√d); n = 64, d = 2.
 
     `P` and `Q` replace the matrices, `p` the factor of P, and `q` multiplies Q. A positive P attracts tokens to those they attend
     to, a negative one repels them."""
@@ -103,8 +141,7 @@ def preset(
             raise ConfigError(f"{letter} is {value}; expected at least {least}")
     P_dd = (usual.p if p is None else p) * (P or usual.P).drawn(d, (seed, 1))
     Q_dd = q * (Q or usual.Q).drawn(d, seed)
-    shrink = 1.0 if usual.growth else float(np.exp(-np.linalg.eigvals(P_dd).real.max()))
-    return System(_tokens(name, n, d, seed), P_dd, Q_dd, shrink)
+    return System(_tokens(name, n, d, seed), P_dd, Q_dd)
 
 
 def _tokens(name: PresetName, n: int, d: int, seed: int) -> Array:
@@ -125,7 +162,7 @@ def evolve(system: System, depth: int, progress: Progress = silent) -> Path:
         """The points of each layer, once those of the next are known to be finite."""
         for number in range(depth):
             progress(f"layer {number} of {depth}", number, depth)
-            points.append(system.shrink * layer(points[-1], system.P_dd, system.Q_dd))
+            points.append(system.rescale * layer(points[-1], system.P_dd, system.Q_dd))
             if not np.isfinite(points[-1]).all():
                 raise ConfigError(
                     f"the points grow without bound: they overflow after {number + 1} layers. Use fewer layers or a smaller P"
@@ -133,8 +170,9 @@ def evolve(system: System, depth: int, progress: Progress = silent) -> Path:
             yield points[-2]
         yield points[-1]
 
-    of = curves(moved(), system.Q_dd)
-    return Path(np.stack(points), of)
+    of, growth = curves(moved(), system.Q_dd), system.growth
+    distances = tuple(mean * growth**-layer for layer, mean in enumerate(of.mean_distance))
+    return Path(np.stack(points), replace(of, mean_distance=distances, growth=growth))
 
 
 def layer(v_nd: Array, P_dd: Array, Q_dd: Array) -> Array:

@@ -47,8 +47,6 @@ def one_core() -> Iterator[None]:
 
 
 @shows_progress
-@one_core()
-@torch.inference_mode()
 def measured(
     *,
     n: int = 128,
@@ -63,14 +61,37 @@ def measured(
     """Time every layer at lengths that double from 64 with width d, and at widths that double from 32 with length n, until its
     exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. The time of a
     size is the best of `rounds`."""
-    where, progress = torch.device(device), followed(progress)
-    axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
+    progress = followed(progress)
     timings: list[Timing] = []
     for number, layer in enumerate(layers()):
-        for axis, first, last in axes:
-            progress("timing", 2 * number + (axis == "d"), 2 * len(layers()))
-            timings += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
-    return Costs(tuple({(one.layer, one.n, one.d): one for one in timings}.values()), n, d)
+        progress("timing", number, len(layers()))
+        one = layer_measured(layer, n=n, d=d, longest=longest, widest=widest, seconds=seconds, rounds=rounds, device=device)
+        timings += one.timings
+    return Costs(tuple(timings), n, d)
+
+
+@one_core()
+@torch.inference_mode()
+def layer_measured(
+    layer: Layer,
+    *,
+    n: int = 128,
+    d: int = 128,
+    longest: int | None = None,
+    widest: int | None = None,
+    seconds: float = 0.5,
+    rounds: int = 3,
+    device: torch.device | str = "cpu",
+) -> Costs:
+    """The same for one layer."""
+    axes: tuple[tuple[Axis, int, int, int], ...] = (
+        ("n", _FIRST_N, longest or _LONGEST, d),
+        ("d", _FIRST_D, widest or _WIDEST, n),
+    )
+    timings: list[Timing] = []
+    for axis, first, last, other in axes:
+        timings += _grown(layer, axis, doubled(first, last), other, seconds, torch.device(device), rounds)
+    return Costs(tuple({(one.n, one.d): one for one in timings}.values()), n, d)
 
 
 def _grown(

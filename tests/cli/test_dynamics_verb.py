@@ -12,7 +12,9 @@ from firth.inspection.dynamics_matrices import parsed
 
 def test_curves_of_a_system_and_of_a_run_beside_each_other(firth: Firth, transformer_run: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    answer = firth("dynamics", "--depth", 5, "--run", transformer_run, "--text", "the list", "--save", page, "--json")
+    answer = firth(
+        "dynamics", "--preset", "lecture", "--depth", 5, "--run", transformer_run, "--text", "the list", "--save", page, "--json"
+    )
     told = json.loads(answer.out)
     assert list(told) == ["lecture", transformer_run.name]
     assert len(told["lecture"]["effective_rank"]) == 6
@@ -24,7 +26,8 @@ def test_curves_of_a_system_and_of_a_run_beside_each_other(firth: Firth, transfo
 
 def test_the_terminal_shows_twelve_layers_in_a_table(firth: Firth) -> None:
     lines = firth("dynamics", "--preset", "clusters", "--depth", 30).out.splitlines()
-    assert lines[0] == "clusters: 30 layers"
+    assert lines[0] == "clusters: 30 layers of v ← v + P Σ α v"
+    assert firth("dynamics", "--rescale", 0.905, "--depth", 3).out.startswith("clusters: 3 layers of v ← 0.905 · (v + P Σ α v)\n")
     assert [line.split()[0] for line in lines[2:-1]] == ["0", "3", "5", "8", "11", "14", "16", "19", "22", "25", "27", "30"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ TABLE: dict[str, Any] = {
     "summary": "Corners",
     "seeds": 2,
     "settings": {"dynamics": {"depth": 30}},
-    "arm": {"plane": {"dynamics": {"preset": "clusters", "growth": True}}, "lecture": {"dynamics": {"n": 12, "d": 5}}},
+    "arm": {"plane": {"dynamics": {"preset": "clusters", "rescale": 0.9}}, "lecture": {"dynamics": {"n": 12, "d": 5}}},
     "measure": {
         **{name: {"metric": name} for name in ("rank", "attention_rank", "distance", "clusters", "first_rank", "first_clusters")},
         "depth": {"metric": "dynamics.depth"},
@@ -52,7 +51,7 @@ def report(table: dict[str, Any]) -> StudyReport:
 def test_a_study_measures_the_curves_of_the_points() -> None:
     result = report(TABLE)
     systems = {
-        "plane": [dataclasses.replace(preset("clusters", seed=seed), shrink=1.0) for seed in (0, 1)],
+        "plane": [preset("clusters", seed=seed).rescaled(0.9) for seed in (0, 1)],
         "lecture": [preset("lecture", n=12, d=5, seed=seed) for seed in (0, 1)],
     }
     for arm, each in systems.items():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from firth.errors import ConfigError
-from firth.inspection.dynamics import Curves, System, attention, curves, effective_rank, evolve, layer, preset
+from firth.figures.dynamics import points
+from firth.inspection.dynamics import Curves, PresetName, System, attention, curves, effective_rank, evolve, layer, preset
 from firth.inspection.dynamics_matrices import Matrix, parsed
 
 
@@ -54,12 +57,48 @@ def test_a_seed_is_a_system() -> None:
     assert not np.allclose(one, other)
 
 
-def test_tokens_gather() -> None:
+@pytest.mark.parametrize("name", get_args(PresetName))
+def test_a_preset_computes_the_formula_that_it_shows(name: PresetName) -> None:
+    """Nothing is divided out between two layers, unless the formula has a factor."""
+    for factor, formula in ((1.0, "v ← v + P Σ α v"), (0.905, "v ← 0.905 · (v + P Σ α v)")):
+        system = preset(name).rescaled(factor)
+        assert system.formula == formula
+        v_Lnd = evolve(system, 3).v_Lnd
+        for before, after in itertools.pairwise(v_Lnd):
+            np.testing.assert_array_equal(after, factor * layer(before, system.P_dd, system.Q_dd))
+
+
+def test_tokens_gather_and_stay_apart() -> None:
     """Geshkovski et al. 2023: with the identity for all matrices, tokens end at the corners of a polygon."""
-    path = evolve(preset("clusters"), 200)
+    path = evolve(preset("clusters"), 400)
     assert path.curves.clusters[0] > 20
-    assert path.curves.clusters[-1] <= 8
-    assert 1 < np.abs(path.v_Lnd[-1]).max() < 10  # the growth that all have in common is taken out
+    assert 2 < path.curves.clusters[100] == path.curves.clusters[400] <= 8
+    assert path.curves.growth == pytest.approx(1.1)
+    shown = path.v_Lnd[[100, 400]] / 1.1 ** np.array([100, 400])[:, None, None]
+    np.testing.assert_allclose(shown[1], shown[0], atol=0.02)  # as the paper draws them, they no longer move
+    distances = np.linalg.norm(shown[1][:, None] - shown[1], axis=-1)
+    assert path.curves.mean_distance[400] == pytest.approx(distances.sum() / (40 * 39))
+    assert "the mean distance, divided by 1.1 per layer, rises" in path.curves.summary()
+
+
+def test_tokens_that_are_kept_small_all_meet() -> None:
+    path = evolve(preset("clusters").rescaled(math.exp(-0.1)), 400)
+    assert path.curves.growth == 1
+    assert (path.curves.clusters[60], path.curves.clusters[-1]) == (4, 1)
+    assert np.linalg.norm(path.v_Lnd[-1][:, None] - path.v_Lnd[-1], axis=-1).max() < 0.001
+
+
+def test_what_grows_is_drawn_divided_by_its_growth() -> None:
+    path = evolve(preset("clusters", n=5), 60)
+    figure = points(path.v_Lnd, path.curves.growth)
+    for frame in figure.plot.frames:
+        drawn = np.stack((frame.data[0].x, frame.data[0].y), 1)
+        np.testing.assert_allclose(drawn, path.v_Lnd[int(frame.name)] / 1.1 ** int(frame.name), rtol=1e-12)
+    assert [frame.name for frame in figure.plot.frames][:4] == ["0", "1", "2", "3"]  # the lecture's V⁽²⁾ among them
+    np.testing.assert_array_equal(figure.plot.data[1].x, path.v_Lnd[0, :, 0])
+    assert figure.table.headings[2:] == ("dimension 1 / 1.1^layer", "dimension 2 / 1.1^layer")
+    lecture = evolve(preset("lecture"), 2)
+    assert points(lecture.v_Lnd, lecture.curves.growth).table.headings[2:] == ("dimension 1", "dimension 2")
 
 
 def test_points_draw_together_in_the_lectures_setting() -> None:
@@ -103,12 +142,12 @@ def test_the_rank_falls_to_that_of_p_in_the_preset_low_rank() -> None:
     path = evolve(system, 200)
     assert path.curves.effective_rank[0] > 40
     assert path.curves.effective_rank[-1] <= 2.001
-    assert path.curves.attention_rank[-1] < 0.1 * path.curves.attention_rank[0]
-    assert path.curves.clusters[-1] <= 6
+    assert path.curves.attention_rank[-1] < 0.15 * path.curves.attention_rank[0]
+    assert path.curves.clusters[-1] <= 10
     U = np.linalg.svd(system.P_dd)[0]
     kept, rest = path.v_Lnd @ U[:, :2], path.v_Lnd @ U[:, 2:]
-    assert np.abs(kept[-1]).max() > 1
-    np.testing.assert_allclose(rest[-1], math.exp(-0.1 * 200) * rest[0], atol=1e-12)  # no layer adds to these directions
+    assert np.abs(kept[-1]).max() > 1.1**190
+    np.testing.assert_allclose(rest[20], rest[0], atol=1e-9)  # no layer adds to these directions
 
 
 def test_in_the_lectures_setting_the_attention_weights_lose_rank_and_the_tokens_do_not() -> None:
@@ -189,7 +228,7 @@ def test_a_chain_of_neighbours_is_one_cluster() -> None:
     [
         ({"n": 1}, "n is 1; expected at least 2"),
         ({"d": 0}, "d is 0; expected at least 1"),
-        ({"name": "cluster"}, 'unknown preset "cluster"; expected lecture, low-rank, clusters'),
+        ({"name": "cluster"}, 'unknown preset "cluster"; expected clusters, low-rank, lecture'),
         ({"P": Matrix("low-rank", rank=3)}, "the rank of low-rank:3 is 3; expected at most the dimension, 2"),
         ({"Q": Matrix("spectrum", spectrum=(1, 2, 3))}, "number of eigenvalues of spectrum:1,2,3 is 3"),
     ],
@@ -213,3 +252,5 @@ def test_points_that_leave_all_bounds_say_so() -> None:
         evolve(system, 3)
     with pytest.raises(ConfigError, match="depth is 0"):
         evolve(preset("lecture"), 0)
+    with pytest.raises(ConfigError, match="the factor of each layer is 0; expected a number above 0"):
+        preset("lecture").rescaled(0)

@@ -125,8 +125,9 @@ class Watched:
         return self.settled()
 
     def leave(self) -> None:
-        """Whatever room is open is left for the first page, and what went wrong is forgotten."""
+        """Whatever room is open is left for the first page; what went wrong, and what was open behind "More", is forgotten."""
         self.wrong.clear()
+        self.page.evaluate("localStorage.clear()")
         # The page asks what there is whenever its first page opens, also if it is open already: the lab may be another one now.
         self.page.evaluate("delete document.body.dataset.ready; location.hash = '#/'; dispatchEvent(new Event('hashchange'))")
         self.page.wait_for_selector("body[data-busy=no][data-ready=home]", timeout=60_000)
@@ -137,7 +138,7 @@ class Watched:
 
     def set(self, name: str, value: str) -> Watched:
         """Gives a control a value, as a user does, and waits for the new picture."""
-        control = self.page.locator(f"[data-control={name}]")
+        control = self.control(name)
         match control.evaluate("box => box.tagName === 'SELECT' ? 'select' : box.type"):
             case "select":
                 # by its place: select_option(value) also takes an option whose label is that text, such as head "1" of value 0
@@ -152,8 +153,14 @@ class Watched:
                 control.blur()
         return self.settled()
 
+    def control(self, name: str) -> Any:
+        """A control, in view: "More" is opened if it is there."""
+        control = self.page.locator(f"[data-control={name}]")
+        control.evaluate("box => { for (let one = box; one = one.parentElement?.closest('details');) one.open = true; }")
+        return control
+
     def press(self, name: str) -> Watched:
-        self.page.locator(f"button[data-control={name}]").click()
+        self.control(name).click()
         return self.settled()
 
     def plot(self, name: str) -> dict[str, Any]:

@@ -13,8 +13,14 @@ from typing import Any
 
 import pytest
 from browsing import Screenshot, Visit, Watched, serving, small_vectors, staged
+from captioned import caption_table
 from chat_lines import trained_on_digits
+from questions import answer_table, write_questions
+from reviews import classifier_table
+from reviews import write as write_reviews
 from runs import trained_once
+from tags import tagger_table
+from tags import write as write_tags
 from translations import pair_table, trained_on_numbers, write_pairs
 
 from firth.api import compose, train_recipe
@@ -59,6 +65,20 @@ def _train_pairs(folder: Path) -> None:
 def chat_library(char_run: Path) -> RunLibrary:
     """digits, which names digits and remembers the last one, and char, which holds no conversations."""
     return RunLibrary([trained_on_digits(), char_run])
+
+
+@pytest.fixture(scope="session")
+def task_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
+    """tagger, classifier, answers, captioner and digits."""
+    folder = tmp_path_factory.mktemp("tasks")
+    tables = {
+        "tagger": tagger_table(write_tags(folder / "tags.conll"), steps=30),
+        "classifier": classifier_table(write_reviews(folder / "reviews.csv"), steps=30),
+        "answers": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
+        "captioner": caption_table({"name": "scenes", "count": 40, "size": 24, "kinds": ["one", "relation"]}),
+        "digits": caption_table({"name": "digits"}, steps=2),
+    }
+    return RunLibrary([train_recipe(compose(table), folder / name).path for name, table in tables.items()])
 
 
 @pytest.fixture

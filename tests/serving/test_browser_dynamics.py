@@ -13,7 +13,7 @@ from browsing import Screenshot, Visit, executed
 from firth.api import load
 from firth.errors import ConfigError
 from firth.inspection.contextual_vectors import depth
-from firth.inspection.dynamics import PresetName, curves, evolve, preset
+from firth.inspection.dynamics import PRESETS, PresetName, curves, evolve, preset
 from firth.inspection.dynamics_matrices import Matrix
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -22,13 +22,15 @@ from firth.serving.lab.rooms.dynamics import trajectory
 
 @pytest.mark.long
 def test_the_presets_stand_side_by_side(visit: Visit, screenshot: Screenshot) -> None:
-    page = visit("#/dynamics?preset=lecture&depth=45&layer=45&seed=3")
+    page = visit("#/dynamics?preset=lecture&depth=45&layer=45&seed=3&beside=true")
     for name in get_args(PresetName):
         evolved = evolve(preset(name, seed=3), 45)
         dots, *_ = page.plot(name)["data"]
         if evolved.v_Lnd.shape[2] == 2:
-            np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), evolved.v_Lnd[45])
-        assert page.page.locator(f"[data-caption={name}]").text_content() == evolved.curves.summary()
+            drawn = np.stack((dots["x"], dots["y"]), 1)
+            np.testing.assert_allclose(drawn, evolved.v_Lnd[45] / evolved.curves.growth**45, rtol=1e-12)
+        told = f"{PRESETS[name].about} {evolved.curves.summary()}"
+        assert page.page.locator(f"[data-caption={name}]").text_content() == told
         lines = [trace["y"] for trace in page.plot("curves")["data"] if trace["name"] == name]
         found = evolved.curves
         expected = (found.effective_rank, found.mean_distance, found.clusters, found.attention_rank)
@@ -70,6 +72,35 @@ def test_a_preset_comes_with_its_own_settings(visit: Visit) -> None:
 
 
 @pytest.mark.long
+def test_the_formula_that_is_shown_is_the_one_that_is_computed(visit: Visit, screenshot: Screenshot) -> None:
+    page = visit("#/dynamics?depth=30&layer=30&n=8")
+    formula = page.page.locator("[data-formula=clusters]")
+    assert formula.text_content() == "Geshkovski et al. 2023: v ← v + P Σ α v"
+    page.set("rescale", "0.905")
+    assert formula.text_content() == "Geshkovski et al. 2023: v ← 0.905 · (v + P Σ α v)"
+    evolved = evolve(preset("clusters", n=8).rescaled(0.905), 30)
+    np.testing.assert_allclose(page.plot("clusters")["data"][0]["x"], evolved.v_Lnd[30, :, 0], rtol=1e-12)
+    assert page.table("curves") == [list(row) for row in executed(page.python("curves"))["figures"]["curves"].table.rows]
+    assert "rescale=0.905" in page.hash()
+
+
+@pytest.mark.long
+def test_the_room_begins_with_what_can_be_seen_and_shows_what_the_lecture_plots(visit: Visit) -> None:
+    page = visit("#/dynamics")
+    _, _, clusters, _ = (trace["y"] for trace in page.plot("curves")["data"])
+    assert (clusters[0], clusters[-1]) == (39, 5)
+    page.page.get_by_role("button", name="What the lecture plots").click()
+    page.until("document.querySelector('[data-figure=lecture]')")
+    v_Lnd = evolve(preset("lecture"), 2).v_Lnd
+    dots, *_, beginning = page.plot("lecture")["data"]
+    np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), v_Lnd[2])
+    np.testing.assert_array_equal(np.stack((beginning["x"], beginning["y"]), 1), v_Lnd[0])
+    assert "The lecture plots V⁽⁰⁾ and V⁽²⁾" in page.page.locator("[data-caption=lecture]").text_content()
+    page.open("#/dynamics?preset=low-rank&depth=3")  # a preset that the address names comes with its own settings
+    assert page.page.locator("[data-control=d]").input_value() == "64"
+
+
+@pytest.mark.long
 def test_another_layer_asks_the_server_nothing(visit: Visit) -> None:
     page = visit("#/dynamics?preset=lecture&depth=10&beside=false")
     asked: list[str] = []
@@ -98,7 +129,8 @@ def test_playing_can_be_paused_and_goes_on_from_there(visit: Visit) -> None:
 def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screenshot: Screenshot) -> None:
     page = visit("#/dynamics?preset=lecture&depth=45&beside=false&layer=30&n=6")
     v_Lnd = evolve(preset("lecture", n=6), 45).v_Lnd
-    dots, *trail = page.plot("lecture")["data"]
+    dots, *trail, beginning = page.plot("lecture")["data"]
+    np.testing.assert_array_equal(np.stack((beginning["x"], beginning["y"]), 1), v_Lnd[0])
     np.testing.assert_array_equal(np.stack((dots["x"], dots["y"]), 1), v_Lnd[30])
     assert [one["opacity"] for one in trail] == sorted((one["opacity"] for one in trail), reverse=True)
     for age, one in enumerate(trail):  # three steps each, for every token
@@ -107,7 +139,7 @@ def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screensho
             assert one[name] == [value for token in range(6) for value in (*v_Lnd[layers, token, axis].tolist(), None)]
     screenshot(page, "dynamics-trails")
     page.set("layer", "2")
-    newest, *older = page.plot("lecture")["data"][1:]
+    newest, *older = page.plot("lecture")["data"][1:-1]
     assert newest["x"][:4] == [*v_Lnd[:3, 0, 0].tolist(), None]
     assert not any(one["x"] for one in older)
     page.page.locator("#theme").click()  # drawn again, at the same layer
@@ -115,8 +147,8 @@ def test_points_leave_a_fading_trail_of_their_last_steps(visit: Visit, screensho
     assert page.plot("lecture")["data"][0]["x"] == v_Lnd[2, :, 0].tolist()
     page.page.locator("#theme").click()
     page.set("trails", "false")
-    assert not any(one["x"] for one in page.plot("lecture")["data"][1:])
-    assert not any(one["x"] for one in visit(page.hash()).plot("lecture")["data"][1:])
+    assert not any(one["x"] for one in page.plot("lecture")["data"][1:-1])
+    assert not any(one["x"] for one in visit(page.hash()).plot("lecture")["data"][1:-1])
 
 
 @pytest.mark.long

@@ -10,12 +10,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from browsing import Screenshot, Visit, Watched, executed, serving
-from captioned import caption_table
-from questions import RECORDS, answer_table, write_questions
-from reviews import classifier_table
-from reviews import write as write_reviews
-from tags import tagger_table
-from tags import write as write_tags
+from questions import RECORDS
 
 from firth.api import compose, find_recipe, load, train_recipe
 from firth.serving.lab.examples import ASKED_ENGLISH, ASKED_STORIES, TAGGED_ENGLISH
@@ -24,19 +19,6 @@ from firth.text.datasets.digits import digits
 from firth.text.datasets.scenes import scenes
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="session")
-def task_library(tmp_path_factory: pytest.TempPathFactory) -> RunLibrary:
-    folder = tmp_path_factory.mktemp("tasks")
-    tables = {
-        "tagger": tagger_table(write_tags(folder / "tags.conll"), steps=30),
-        "classifier": classifier_table(write_reviews(folder / "reviews.csv"), steps=30),
-        "answers": answer_table(write_questions(folder / "questions.jsonl"), steps=20),
-        "captioner": caption_table({"name": "scenes", "count": 40, "size": 24, "kinds": ["one", "relation"]}),
-        "digits": caption_table({"name": "digits"}, steps=2),
-    }
-    return RunLibrary([train_recipe(compose(table), folder / name).path for name, table in tables.items()])
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,13 +19,16 @@ from firth.api import compose, load, train_recipe
 from firth.errors import ConfigError, FirthError
 from firth.figures.figure import Figure
 from firth.inspection.cost import layers
-from firth.inspection.gradient_flow import compare_flow, flows_figure
+from firth.inspection.gradient_flow import compare_flow, flows_figure, model_kinds
+from firth.serving.lab import streaming
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Cancelled
-from firth.serving.lab.rooms import compare, inspect
+from firth.serving.lab.rooms import compare, describe, inspect
+from firth.serving.lab.streaming import StreamedProgress
 from firth.tasks.translation import TranslatorRun
+from firth.training.folder import RunFolder
 
 TEXT = "the list is empty"
 
@@ -37,6 +44,11 @@ def ask(view: Callable[..., ViewResult], library: RunLibrary, **given: object) -
 def _same(figure: Figure, other: Figure) -> None:
     assert figure.table.headings == other.table.headings
     assert [list(row) for row in figure.table.rows] == [list(row) for row in other.table.rows]
+
+
+def _same_rows(figure: Figure, other: Figure, name: str) -> None:
+    one, two = ([list(row) for row in each.table.rows if row[0] == name] for each in (figure, other))
+    assert one == two != []
 
 
 def test_a_reading_is_the_models_own(library: RunLibrary, char_run: Path, transformer_run: Path) -> None:
@@ -103,6 +115,42 @@ def test_fresh_models_are_compared_as_compare_flow_does() -> None:
     _same(executed(result.python)["figure"], result.figures["flow"])
 
 
+def test_what_was_computed_is_not_computed_again(monkeypatch: pytest.MonkeyPatch, char_run: Path, tmp_path: Path) -> None:
+    def counted(module: ModuleType, name: str) -> list[object]:
+        calls, function = [], getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **more: calls.append(given) or function(*given, **more))
+        return calls
+
+    monkeypatch.setattr(compare, "SECONDS", 0.001)
+    monkeypatch.setattr(compare, "ROUNDS", 1)
+    monkeypatch.setattr(compare, "model_kinds", lambda: ("rnn",))
+    monkeypatch.setattr(compare, "layers", lambda: ("linear attention", "attention"))
+    folder = shutil.copytree(char_run, tmp_path / "changing")
+    library, flows, costs = RunLibrary([folder]), counted(compare, "compare_flow"), counted(compare, "layer_measured")
+    described = counted(describe, "describe")
+    for _ in range(2):
+        flow, cost = ask(compare.flow, library, length=5, size=1000), ask(compare.cost, library, longest=128, widest=64)
+        count = ask(describe.count, library, of="changing")
+    assert (len(flows), len(costs), len(described)) == (1, 2, 1)
+    _same(ask(compare.flow, library, length=5, size=1000).figures["flow"], flow.figures["flow"])
+    _same(ask(compare.cost, library, longest=128, widest=64).figures["cost"], cost.figures["cost"])
+    ask(compare.flow, library, length=6, size=1000)
+    assert len(flows) == 2
+    later = RunFolder(folder).model.stat().st_mtime + 1
+    os.utime(RunFolder(folder).model, (later, later))
+    assert ask(describe.count, library, of="changing").table == count.table
+    assert len(described) == 2
+
+
+def test_each_model_is_drawn_as_soon_as_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_INTERVAL", 0.0)
+    lines: list[dict[str, Any]] = []
+    progress = StreamedProgress(lambda line: lines.append(json.loads(line)))
+    compare.flow(ViewRequest({"length": 5, "size": 1000}), RunLibrary(), progress)
+    drawn = [[trace["name"] for trace in line["part"]["figures"]["flow"]["plot"]["data"]] for line in lines if "part" in line]
+    assert drawn == [list(model_kinds())[:n] for n in range(1, len(model_kinds()))]
+
+
 def test_every_layer_is_timed_and_may_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "SECONDS", 0.01)
     monkeypatch.setattr(compare, "ROUNDS", 1)
@@ -121,12 +169,16 @@ def test_every_layer_is_timed_and_may_be_cancelled(monkeypatch: pytest.MonkeyPat
 
 def test_translators_are_compared_by_length(pair_library: RunLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     names, beams, evaluate = ["rnnsearch", "rnnenc"], [], TranslatorRun.evaluate
+    fresh = RunLibrary([pair_library.path(name) for name in names])  # which has computed nothing yet
     with monkeypatch.context() as patched:
         patched.setattr(
             TranslatorRun, "evaluate", lambda self, *given, **more: beams.append(more["beam"]) or evaluate(self, *given, **more)
         )
-        result = ask(compare.lengths, pair_library, runs=names, beam="2")
-    assert beams == [2, 2]
+        first = ask(compare.lengths, fresh, runs=names[:1], beam="2")
+        assert beams == [2]
+        result = ask(compare.lengths, fresh, runs=names, beam="2")
+        assert beams == [2, 2]  # only the run that was added
+    _same_rows(first.figures["exact"], result.figures["exact"], names[0])
     rows = result.figures["exact"].table.rows
     for name in names:
         buckets = load(pair_library.path(name)).evaluate(beam=2)["buckets"]

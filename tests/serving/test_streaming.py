@@ -14,7 +14,7 @@ import pytest
 
 from firth.serving.lab import streaming
 from firth.serving.lab.result import ViewResult, to_json
-from firth.serving.lab.streaming import StreamedProgress, lines, warnings_as_notes
+from firth.serving.lab.streaming import StreamedProgress, lines, show, warnings_as_notes
 
 T = TypeVar("T")
 
@@ -57,6 +57,25 @@ def test_progress_comes_while_the_view_is_at_work() -> None:
         {"progress": 0.25, "message": "a quarter"},
         {"result": json.loads(ViewResult({}, "x = 1\n").json()), "notes": []},
     ]
+
+
+def test_what_a_view_knows_already_comes_before_its_result() -> None:
+    seen = threading.Event()
+
+    def work(progress: StreamedProgress) -> ViewResult:
+        show(progress, ViewResult({}, "", {"known": 1}))
+        assert seen.wait(10)
+        return ViewResult({}, "", {"known": 2})
+
+    async def listen() -> list[Any]:
+        stream = lines(work)
+        told = [await first(stream)]
+        seen.set()
+        return told + [json.loads(line) async for line in stream]
+
+    part, result = run(listen())
+    assert (part["part"]["facts"], result["result"]["facts"]) == ({"known": 1}, {"known": 2})
+    show(lambda what, done, total: None, ViewResult({}, ""))  # nobody shows it
 
 
 def test_a_view_stops_when_nobody_listens_any_more() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ class DynamicsConfig:
     d: int | None = None  # dimension; if not set, that of the preset
     p: float | None = None  # factor of P; if not set, that of the preset
     q: float = 1.0  # factor of Q
-    growth: bool = False  # leave in the growth common to all points, so that scores grow from layer to layer
+    rescale: float = 1.0  # factor of each layer
     depth: int = 200  # layers
     seed: int = 0
 
@@ -61,9 +61,7 @@ class DynamicsLearner(TableLearner):
         config: DynamicsConfig = self.config
         with history.recorded(self.write_settings(folder), _Computation(config.depth), {}):
             system = preset(config.preset, n=config.n, d=config.d, p=config.p, q=config.q, seed=config.seed)
-            if config.growth:
-                system = replace(system, shrink=1.0)
-            curves = evolve(system, config.depth).curves
+            curves = evolve(system.rescaled(config.rescale), config.depth).curves
         values = {name: self.setting_of(measure.metric) for name, measure in measures.items()}
         found = {name: _of(curves, one.metric) for name, one in measures.items() if one.metric in METRICS}
         return Measured(values | found)

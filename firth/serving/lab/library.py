@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firth.errors import ConfigError, FirthError, RunError, did_you_mean
+from firth.serving.lab.computed import Computed
 from firth.serving.lab.run_facts import RunFacts, run_facts
 from firth.serving.lab.workshop import Workshop
 from firth.serving.run_names import by_name, runs_in, vectors_in
@@ -64,6 +65,7 @@ class RunLibrary:
         self._loaded: dict[Path, _CacheEntry] = {}
         self._vectors: dict[Path, tuple[int, WordVectors]] = {}
         self._recipes: dict[Path, tuple[int, Recipe]] = {}
+        self.computed = Computed()
         self._lock = threading.Lock()  # guards the three caches above; never held while something is loaded
 
     @property
@@ -157,6 +159,11 @@ class RunLibrary:
             progress(f"loading {path.name}", 0, 1)
             entry.run, entry.stamp = load(path), stamp
         return entry.run
+
+    def stamp(self, name: str) -> int:
+        """When a run last changed."""
+        run = RunFolder(self.path(name))
+        return max(_modified(run.model), _modified(run.recipe))
 
     def program(self, run: str, *lines: str, imports: Sequence[str] = ()) -> str:
         """A Python program that loads a run as `model`; the lines come after that."""

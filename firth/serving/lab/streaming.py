@@ -1,7 +1,8 @@
 """Running a view: in its own thread, with progress, until it is done or nobody waits for it any more.
 
-The response is a stream of JSON lines: {"progress": 0.4, "message": "…"} while the view works, then one
-{"result": …, "notes": […]} or {"error": "…"}. Notes are the warnings that the view raised within `warnings_as_notes`.
+The response is a stream of JSON lines: {"progress": 0.4, "message": "…"} while the view works, {"part": …} for what it knows
+already, then one {"result": …, "notes": […]} or {"error": "…"}. Notes are the warnings that the view raised within
+`warnings_as_notes`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TextIO
 
 from firth.errors import FirthError
 from firth.progress import Progress
+from firth.serving.lab import notes
 from firth.serving.lab.result import ViewResult, to_json
 from firth.serving.lab.room import Cancelled
 from firth.tasks.abilities.unseen_words import UnseenWarning
 
 _INTERVAL = 0.1  # seconds between two lines of progress, at least
 _log = logging.getLogger("firth.lab")
-_thread = threading.local()  # .notes: the warnings of the view that runs in this thread; .unseen: those about unknown words
 
 Work = Callable[[Progress], ViewResult]
 
@@ -35,6 +36,7 @@ class StreamedProgress:
         self.cancelled = threading.Event()
         self._send = send
         self._last = -_INTERVAL
+        self._shown = time.monotonic()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         if self.cancelled.is_set():
@@ -44,6 +46,18 @@ class StreamedProgress:
             self._last = now
             fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
             self._send(to_json({"progress": fraction, "message": what}))
+
+    def show(self, result: ViewResult) -> None:
+        """Nothing is shown of what is there at once anyway."""
+        if not self.cancelled.is_set() and time.monotonic() - self._shown >= _INTERVAL:
+            self._send(f'{{"part": {result.json()}}}')
+            self._shown = time.monotonic()
+
+
+def show(progress: Progress, result: ViewResult) -> None:
+    """Sends what a view knows already, in the form of its result, if somebody shows it."""
+    if isinstance(progress, StreamedProgress):
+        progress.show(result)
 
 
 @contextlib.contextmanager
@@ -59,13 +73,11 @@ def warnings_as_notes() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        notes: list[str] | None = getattr(_thread, "notes", None)
-        if notes is None or not issubclass(category, UserWarning):
+        taken = notes.taken()
+        if taken is None or not issubclass(category, UserWarning):
             usual(message, category, filename, lineno, file, line)
-            return
-        told: list[str] = _thread.unseen if issubclass(category, UnseenWarning) else notes
-        if str(message) not in told:
-            told.append(str(message))
+        elif str(message) not in taken:
+            taken.append(notes.UnseenNote(message) if issubclass(category, UnseenWarning) else str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -92,11 +104,12 @@ async def lines(work: Work) -> AsyncIterator[str]:
 
 
 def _answer(work: Work, progress: Progress, put: Callable[[str | None], None]) -> None:
-    _thread.notes, _thread.unseen = [], []
+    notes.begin()
     try:
         result = work(progress)
-        notes = [*_thread.notes, *([] if any(result.unknown.values()) else _thread.unseen)]  # what is marked needs no note
-        put(f'{{"result": {result.json()}, "notes": {to_json(notes)}}}')
+        told, marked = notes.taken() or [], any(result.unknown.values())
+        shown = [one for one in told if not (marked and isinstance(one, notes.UnseenNote))]  # what is marked needs no note
+        put(f'{{"result": {result.json()}, "notes": {to_json(shown)}}}')
     except Cancelled:
         pass
     except FirthError as error:

@@ -45,10 +45,10 @@ function guide(lab, { notice, examples, works, texts_into: into }) {
   }
   lab.refreshers.push(offer);
   offer();
-  return [
+  return [element("div", { class: "guide" },
     ...(notice ? [element("p", { class: "notice", "data-notice": true }, element("strong", { text: "What to notice: " }), ...prose(notice))] : []),
     buttons,
-  ];
+  )];
 }
 
 // A room without what it needs says how to make it, and opens anew on it when it is there.
@@ -89,7 +89,8 @@ async function follow() {
   const { name, within, state } = readAddress();
   const inPath = room => (room?.in_path && within ? { [room.in_path]: within } : {});
   if (open && open.room.name === name) {
-    open.state = { ...open.first, ...state, ...inPath(open.room) };
+    open.state = { ...open.first, ...state, ...inPath(open.room) }; // from which the room finds its defaults
+    open.state = { ...open.first, ...open.defaults(), ...state, ...inPath(open.room) };
     open.refreshers.forEach(refresh => refresh());
     return open.draw();
   }

@@ -37,7 +37,7 @@ def span(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 ROOM = Room(
     "answer",
     "Question answering",
-    "Ask a question about a text: the model marks the words that answer it.",
+    "The words of a text that answer your question.",
     {"span": span},
     ability=ANSWER,
     if_none="There is no run that answers questions about a text. Train one on short generated stories; for other texts, it "

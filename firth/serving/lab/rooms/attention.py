@@ -166,7 +166,7 @@ def _counted(numbers: Iterable[int]) -> tuple[Choice, ...]:
 ROOM = Room(
     "attention",
     "Attention",
-    "Which tokens each token attends to: all layers and heads at a glance, one head in full, and attention through the layers.",
+    "Which tokens each token attends to, in every head.",
     {"overview": overview, "head": head, "layers": layers},
     ability=ATTENTION,
     first=lambda facts: facts.family != "seq2seq" and not facts.can(STATES),

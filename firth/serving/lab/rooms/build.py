@@ -314,7 +314,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "build",
     "Build",
-    "Compose a small language model, see its size at once, train it here, and open it in the other rooms.",
+    "Compose a small language model and train it here.",
     {"count": count, "draw": draw, "train": train, "make": make, "stop": stop, "state": state, "progress": progress_facts},
     choices=offered,
     facts={"most_steps": MOST_STEPS, "longest": LONGEST},

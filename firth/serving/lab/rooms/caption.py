@@ -62,7 +62,7 @@ def _shown(data: CaptionsConfig) -> CaptionsConfig:
 ROOM = Room(
     "caption",
     "Caption",
-    "A caption for an image, and the part of the image that each word attends to.",
+    "A caption for an image, and where each word looks.",
     {"captions": captions},
     ability=CAPTION,
     if_none="There is no run that captions images. Train one on single shapes; the whole recipe, with several shapes in an "

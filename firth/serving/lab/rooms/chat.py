@@ -65,7 +65,7 @@ def _given(request: ViewRequest) -> dict[str, Any]:
 ROOM = Room(
     "chat",
     "Chat",
-    "A conversation with a model trained on conversations: it sees the whole history, and its answer appears as it is written.",
+    "A conversation with a model, which sees all of it.",
     {"reply": reply},
     ability=ability.CHAT,
     if_none="There is no run that holds conversations. Train a small one that knows dates; the whole recipe, which also "

@@ -10,13 +10,15 @@ from firth.errors import ConfigError
 from firth.figures.figure import COLOURS
 from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import LengthBucket, score_by_length
+from firth.inspection.cost import Costs, joined, layers
 from firth.inspection.gradient_flow import Flow, compare_flow, flows_figure, model_kinds
-from firth.inspection.timing import measured
+from firth.inspection.timing import layer_measured
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, named, report_share
+from firth.serving.lab.streaming import show
 from firth.tasks.ability import LEARN_IN_CONTEXT, TRANSLATE, Ability
 
 MOST_RUNS = len(COLOURS)
@@ -32,14 +34,17 @@ def flow(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
         "seed": request.number("seed", int, 0, least=0),
     }
     flows: dict[str, Flow] = {}
-    for n, kind in enumerate(kinds := model_kinds()):
-        progress(f"gradient of the {kind}", n, len(kinds))
-        flows |= compare_flow([kind], **given)
     settings = ", ".join(f"{name}={value!r}" for name, value in given.items())
     python = (
         "from firth.inspection.gradient_flow import compare_flow, flows_figure\n\n"
         f"figure = flows_figure(compare_flow({settings}))\nfigure.plot\n"
     )
+    for n, kind in enumerate(kinds := model_kinds()):
+        if flows:
+            show(progress, ViewResult({"flow": flows_figure(flows)}, python))
+        progress(f"gradient of the {kind}", n, len(kinds))
+        key = ("flow", kind, *given.values())
+        flows |= library.computed.once(key, partial(compare_flow, [kind], **given), progress)
     return ViewResult({"flow": flows_figure(flows)}, python)
 
 
@@ -47,23 +52,26 @@ def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     """The time that one layer takes against the length and the width of its input, on this machine."""
     longest = request.number("longest", int, 8192, least=128, most=8192)
     widest = request.number("widest", int, 2048, least=64, most=2048)
-    costs = measured(longest=longest, widest=widest, seconds=SECONDS, rounds=ROUNDS, progress=progress)
+    given: dict[str, Any] = {"longest": longest, "widest": widest, "seconds": SECONDS, "rounds": ROUNDS}
+    costs: list[Costs] = []
     python = (
         "from firth.inspection.timing import measured\n\n"
         f"costs = measured(longest={longest}, widest={widest}, seconds={SECONDS}, rounds={ROUNDS})\n"
         "print(costs.text())\nfigure = costs.figure()\nfigure.plot\n"
     )
-    return ViewResult({"cost": costs.figure()}, python)
+    for n, layer in enumerate(layers()):
+        if costs:
+            show(progress, ViewResult({"cost": joined(costs).figure()}, python))
+        progress("timing", n, len(layers()))
+        key = ("cost", layer, *given.values())
+        costs.append(library.computed.once(key, partial(layer_measured, layer, **given), progress))
+    return ViewResult({"cost": joined(costs).figure()}, python)
 
 
 def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
     """BLEU and exact match by the length of the source, on the held-out pairs of each run."""
     names = _chosen(request, library, TRANSLATE)
     beam = request.number("beam", int, 1, least=1, most=32)
-    buckets = {}
-    for name, result in _evaluated(names, library, progress, beam=beam):
-        buckets[name] = [LengthBucket(**bucket) for bucket in result["buckets"]]
-    figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}
     python = (
         "import firth\nfrom firth.figures.lengths import LengthBucket, score_by_length\n\n"
         f"runs = {_paths(names, library)!r}\n"
@@ -71,7 +79,17 @@ def lengths(request: ViewRequest, library: RunLibrary, progress: Progress) -> Vi
         'buckets = {name: [LengthBucket(**one) for one in result["buckets"]] for name, result in results.items()}\n'
         'figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}\n'
     )
-    return ViewResult(figures, python, headings={"bleu": "BLEU", "exact": "Exact match"})
+    buckets: dict[str, list[LengthBucket]] = {}
+
+    def drawn() -> ViewResult:
+        figures = {"bleu": score_by_length(buckets, "bleu"), "exact": score_by_length(buckets, "exact")}
+        return ViewResult(figures, python, headings={"bleu": "BLEU", "exact": "Exact match"})
+
+    for name, found in _evaluated(names, library, progress, beam=beam):
+        buckets[name] = [LengthBucket(**bucket) for bucket in found["buckets"]]
+        if len(buckets) < len(names):
+            show(progress, drawn())
+    return drawn()
 
 
 def examples(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
@@ -105,11 +123,17 @@ def _chosen(request: ViewRequest, library: RunLibrary, ability: Ability) -> tupl
 def _evaluated(
     names: Sequence[str], library: RunLibrary, progress: Progress, **settings: Any
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each run's name with the result of its `evaluate`."""
+    """Each run's name with the result of its `evaluate`, which is computed once until the run changes."""
+
+    def evaluated(name: str, within: Progress) -> dict[str, Any]:
+        with library.using(name, progress) as run:
+            found: dict[str, Any] = run.evaluate(None, within, **settings)
+        return found
+
     for n, name in enumerate(names):
         within = partial(report_share, progress, n, len(names), name)
-        with library.using(name, progress) as run:
-            yield name, run.evaluate(None, within, **settings)
+        key = ("evaluate", library.path(name), *settings.items())
+        yield name, library.computed.once(key, partial(evaluated, name, within), progress, library.stamp(name))
 
 
 def _paths(names: Sequence[str], library: RunLibrary) -> dict[str, str]:
@@ -170,7 +194,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "compare",
     "Compare",
-    "RNN, LSTM, GRU and Transformer side by side: gradient flow, cost in n and d, quality by length, and learning in context.",
+    "RNN, LSTM, GRU and Transformer side by side.",
     {"flow": flow, "cost": cost, "lengths": lengths, "examples": examples},
     choices=offered,
     facts={"most_runs": MOST_RUNS},

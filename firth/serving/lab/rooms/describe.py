@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from firth.errors import ConfigError, did_you_mean
@@ -30,7 +31,8 @@ def count(request: ViewRequest, library: RunLibrary, progress: Progress) -> View
     """The counts of the preset, recipe or run named by `of`; `settings` changes a preset or recipe, for example model.depth=6."""
     described, assignments = _asked(request, library)
     progress(f"counting {request.text('of', FIRST)}", 0, 1)
-    description = describe(described, assignments, progress)
+    key, stamp = ("describe", described, *assignments), _stamp(request.text("of", FIRST), library)
+    description = library.computed.once(key, partial(describe, described, assignments, progress), progress, stamp)
     given = f"{described!r}, {assignments!r}" if assignments else repr(described)
     python = (
         "import firth\n\n"
@@ -83,6 +85,14 @@ def _resolve(name: str, library: RunLibrary) -> str:
     )
 
 
+def _stamp(name: str, library: RunLibrary) -> int:
+    """When it last changed, if it can change while the lab is open."""
+    if name in library.runs:
+        return library.stamp(name)
+    file = Path(name)
+    return file.stat().st_mtime_ns if file.suffix == ".toml" and file.is_file() else 0
+
+
 def totals(description: Description) -> Table:
     of = description.of
     besides = f"plus {description.left_out:,} in norms and biases, not counted" if description.left_out else ""
@@ -120,7 +130,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "describe",
     "Describe",
-    "Size up a model before you train it: parameters, weight matrices, FLOPs and memory.",
+    "The size of a model: parameters, FLOPs, memory.",
     {"count": count, "draw": draw},
     choices=offered,
     facts={"first": FIRST},

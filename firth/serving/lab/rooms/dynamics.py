@@ -12,17 +12,18 @@ from firth.errors import ConfigError
 from firth.figures.dynamics import over_depth, points
 from firth.figures.figure import Figure
 from firth.inspection.contextual_vectors import depth as depth_of
-from firth.inspection.dynamics import PRESETS, PresetName, System, curves, evolve, preset
+from firth.inspection.dynamics import PRESETS, Path, PresetName, System, curves, evolve, preset
 from firth.inspection.dynamics_matrices import KINDS, Matrix, MatrixKind, parsed
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room, report_share
+from firth.serving.lab.streaming import show
 from firth.tasks.ability import EMBED
 
-NAMES: tuple[PresetName, ...] = tuple(sorted(PRESETS, key=lambda name: name != "clusters"))  # first the one that moves most
-_LABELS = {"lecture": "Lecture", "low-rank": "P of low rank", "clusters": "Geshkovski et al. 2023"}
+NAMES: tuple[PresetName, ...] = tuple(PRESETS)
+_LABELS = {"lecture": "the lecture", "low-rank": "P of low rank", "clusters": "Geshkovski et al. 2023"}
 _MATRICES = {
     "identity": "identity",
     "random": "random: G",
@@ -31,36 +32,51 @@ _MATRICES = {
     "spectrum": "chosen eigenvalues: U diag(λ) Uᵀ",
 }
 _NEEDS: Mapping[str, str] = {"low-rank": "rank", "spectrum": "eigenvalues"}  # the control that a matrix has besides its factor
+_DEPTH = 200  # layers, unless others are asked for
 MOST_TOKENS = 1024  # the distances between all pairs are computed
 
 
 def trajectory(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewResult:
-    """The points and curves of a preset with the given settings; with `beside` also the other presets with their own."""
+    """The points and curves of a preset with the given settings; with `beside` also the other presets with their own. Each preset
+    is shown as soon as it is computed."""
+    systems, depth, program = _asked(request)
+    paths: dict[PresetName, Path] = {}
+    figures: dict[str, Figure] = {}
+    for n, (one, moving) in enumerate(systems.items()):
+        with np.errstate(all="ignore"):
+            paths[one] = evolve(moving, depth, partial(report_share, progress, n, len(systems), one))
+        figures[one] = points(paths[one].v_Lnd, moving.growth)
+        facts = {
+            "systems": list(systems),
+            "frames": [int(frame.name) for frame in next(iter(figures.values())).plot.frames],
+            "formulas": {one: systems[one].formula for one in paths},
+            "captions": {one: f"{PRESETS[one].about} {path.curves.summary()}" for one, path in paths.items()},
+        }
+        headings = {one: _LABELS.get(one, one) for one in paths} | {"curves": "From layer to layer"}
+        show(progress, ViewResult(dict(figures), program, facts, headings=headings))
+    figures["curves"] = over_depth({one: of.curves for one, of in paths.items()})
+    return ViewResult(figures, program, facts, headings=headings)
+
+
+def _asked(request: ViewRequest) -> tuple[dict[PresetName, System], int, str]:
+    """The systems, the number of layers, and a program that draws the same."""
     name = cast(PresetName, request.choice("preset", NAMES, NAMES[0]))
     usual = PRESETS[name]
     n = request.number("n", int, usual.n, least=2, most=256)
     d = request.number("d", int, usual.d, least=1, most=64)
     p = request.number("p", float, usual.p, least=-10, most=10)
     q = request.number("q", float, 1.0, least=-100, most=100)
+    rescale = request.number("rescale", float, 1.0, least=0.01, most=10)
     P, Q = _matrix(request, "P", usual.P), _matrix(request, "Q", usual.Q)
-    depth = request.number("depth", int, 200, least=1, most=1000)
+    depth = request.number("depth", int, _DEPTH, least=1, most=1000)
     seed = request.number("seed", int, 0, least=0, most=2**31)
-    systems: dict[PresetName, System] = {name: preset(name, n=n, d=d, p=p, q=q, P=P, Q=Q, seed=seed)}
-    if request.flag("beside", True):
-        systems |= {other: preset(other, seed=seed) for other in NAMES if other != name}
-    with np.errstate(all="ignore"):
-        paths = {
-            one: evolve(moving, depth, partial(report_share, progress, n, len(systems), one))
-            for n, (one, moving) in enumerate(systems.items())
-        }
-    figures: dict[str, Figure] = {one: points(of.v_Lnd) for one, of in paths.items()}
-    figures["curves"] = over_depth({one: of.curves for one, of in paths.items()})
+    chosen = preset(name, n=n, d=d, p=p, q=q, P=P, Q=Q, seed=seed)
+    others = [other for other in NAMES if other != name] if request.flag("beside") else []
+    systems = {name: chosen.rescaled(rescale)} | {other: preset(other, seed=seed).rescaled(rescale) for other in others}
     settings = f"n={n}, d={d}, p={p}, q={q}, P=parsed({str(P)!r}), Q=parsed({str(Q)!r}), seed={seed}"
-    python = _python(name, settings, depth, [one for one in systems if one != name], seed)
-    frames = [int(frame.name) for frame in figures[name].plot.frames]
-    headings = {one: _LABELS.get(one, one) for one in systems} | {"curves": "From layer to layer"}
-    captions = {one: of.curves.summary() for one, of in paths.items()}
-    return ViewResult(figures, python, {"systems": list(systems), "frames": frames, "captions": captions}, headings=headings)
+    of = {name: f"preset({name!r}, {settings})"} | {other: f"preset({other!r}, seed={seed})" for other in others}
+    factor = "" if rescale == 1 else f".rescaled({rescale})"
+    return systems, depth, _python({name: f"{system}{factor}" for name, system in of.items()}, depth)
 
 
 def _matrix(request: ViewRequest, letter: str, usual: Matrix) -> Matrix:
@@ -82,24 +98,26 @@ def _spectrum(matrix: Matrix) -> str:
 def _usual(name: PresetName) -> dict[str, object]:
     """The settings with which a preset comes, by control."""
     usual = PRESETS[name]
-    settings: dict[str, object] = {"n": usual.n, "d": usual.d, "p": usual.p, "q": 1.0}
+    settings: dict[str, object] = {"n": usual.n, "d": usual.d, "p": usual.p, "q": 1.0, "rescale": 1.0}
     for letter, matrix in (("P", usual.P), ("Q", usual.Q)):
         settings |= {letter: matrix.kind, f"{letter}_rank": matrix.rank, f"{letter}_eigenvalues": _spectrum(matrix)}
     return settings
 
 
-def _python(name: str, settings: str, depth: int, others: list[str], seed: int) -> str:
+def _as_set(name: PresetName) -> dict[str, str]:
+    """The preset and all of its settings, as the page writes them into its address."""
+    return {"preset": name, **{control: f"{value}" for control, value in _usual(name).items()}, "depth": f"{_DEPTH}"}
+
+
+def _python(systems: Mapping[PresetName, str], depth: int) -> str:
     lines = [
         "from firth.figures.dynamics import over_depth, points",
         "from firth.inspection.dynamics import evolve, preset",
         "from firth.inspection.dynamics_matrices import parsed",
         "",
-        f"system = preset({name!r}, {settings})",
-        f"paths = {{{name!r}: evolve(system, {depth})}}",
-    ]
-    lines += [f"paths[{other!r}] = evolve(preset({other!r}, seed={seed}), {depth})" for other in others]
-    lines += [
-        "figures = {name: points(path.v_Lnd) for name, path in paths.items()}",
+        "paths = {}",
+        *(f"paths[{name!r}] = evolve({system}, {depth})" for name, system in systems.items()),
+        "figures = {name: points(path.v_Lnd, path.curves.growth) for name, path in paths.items()}",
         'figures["curves"] = over_depth({name: path.curves for name, path in paths.items()})',
         "",
     ]
@@ -147,14 +165,15 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "dynamics",
     "Dynamics",
-    "v ← v + P Σ α v: how attention alone moves tokens from layer to layer, compared with the layers of a trained model.",
+    "How attention alone moves tokens: v ← v + P Σ α v.",
     {"path": trajectory, "model": model},
     ability=EMBED,
     choices=offered,
     notice="Press Play: the tokens gather in a few clusters. With a P of low rank, their effective rank falls.",
     examples=(
         Example("After 20 layers", {"layer": "20"}),
-        Example("Ten tokens in the plane", {"n": "10", "d": "2"}),
-        Example("At the last layer", {"layer": "200", "depth": "200"}),
+        Example("What the lecture plots: V⁽²⁾", {**_as_set("lecture"), "layer": "2"}),
+        Example("The lecture in 64 dimensions", {**_as_set("lecture"), "d": "64", "layer": "200"}),
+        Example("Kept small: all tokens meet", {**_as_set("clusters"), "rescale": "0.905", "depth": "400", "layer": "400"}),
     ),
 )

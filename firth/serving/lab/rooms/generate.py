@@ -152,7 +152,7 @@ def _facts(step: Next) -> dict[str, object]:
 ROOM = Room(
     "generate",
     "Generate",
-    "Text token by token: the probabilities of the next token, the effect of temperature, top-k and top-p, and an RNN's state.",
+    "Text, token by token: how probable each next one is.",
     {"next": next_token_view, "write": continuation, "state": state},
     ability=GENERATE,
     if_none="There is no run that generates text. Train a language model on the documentation on your disk:",

@@ -143,7 +143,7 @@ VIEWS = (
 ROOM = Room(
     "inspect",
     "Inspect",
-    "A run on your text: its predictions at each token, its hidden states and gates, gradient flow, and the senses of a word.",
+    "What a model computes while it reads your text.",
     {"predictions": predictions, "states": states, "flow": flow, "senses": senses},
     ability=EMBED,
     first=lambda facts: facts.can(GENERATE),

@@ -140,7 +140,7 @@ def offered(library: RunLibrary) -> Mapping[str, Sequence[Choice]]:
 ROOM = Room(
     "playground",
     "Playground",
-    "Attention step by step, with every number: scores, scaling, mask, softmax, weighted sum.",
+    "Attention step by step, with every number.",
     {"steps": steps},
     choices=offered,
     notice="With scores of 112 and 96, the weights are 0.88 and 0.12; without the division by √64, they are almost 1 and 0.",

@@ -37,7 +37,7 @@ def tags(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
 ROOM = Room(
     "tag",
     "Tag",
-    "Tag each word of a sentence: parts of speech, names, or whatever a run has learned to mark.",
+    "The tag of each word: parts of speech, names and others.",
     {"tags": tags},
     ability=TAG,
     first=lambda facts: facts.can(STATES) or facts.can(ATTENTION),  # they read the context

@@ -74,7 +74,7 @@ def state(folder: RunFolder, lines: list[dict[str, object]]) -> RunState:
 ROOM = Room(
     "training",
     "Training",
-    "Learning curves: the loss and every other logged number, also while a run is still training.",
+    "Learning curves, also while a run is training.",
     {"curves": curves},
     names=lambda library: library.runs,
     if_none="There is no run, so there are no curves. Train one on the documentation on your disk:",

@@ -145,30 +145,65 @@ function lacking(panel, made, lab) {
   }
 }
 
-// Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name.
-export function controls(into, specs, lab) {
-  const made = {};
-  const panel = element("form", { class: "controls", onsubmit: event => { event.preventDefault(); submit(specs, made, lab); } });
+const FRONT = 3; // fields of a room that are always in view
+
+// A <details> for the rest of a room's controls. It remembers being open, for each room by itself.
+export function more(lab, summary = "More") {
+  const key = `more-${lab.room.name}`, details = element("details", { class: "more" }, element("summary", { text: summary }));
+  details.open = localStorage.getItem(key) === "open";
+  details.addEventListener("toggle", () => localStorage.setItem(key, details.open ? "open" : "closed"));
+  return details;
+}
+
+// Puts the controls that stay in view before More, and the rest into it: those that say so stay in view, or else the first few
+// fields that are not hidden; and the main button, in any case.
+function arrange(panel, rest, entries) {
+  const fields = entries.filter(({ spec, node }) => spec.kind !== "button" && !node.hidden), told = fields.some(({ spec }) => spec.front);
+  const first = new Set(told ? [] : fields.slice(0, FRONT));
+  const isFirst = entry => entry.spec.main || entry.spec.front || first.has(entry);
+  // From the last to the first, and only what is not in its place yet: a control that is moved loses the focus.
+  const put = (place, before, nodes) => nodes.reduceRight((next, node) => {
+    if (node.parentElement !== place || node.nextElementSibling !== next) place.insertBefore(node, next);
+    return node;
+  }, before);
+  const split = front => entries.filter(entry => Boolean(isFirst(entry)) === front).map(({ node }) => node);
+  const nodes = new Set(entries.map(({ node }) => node));
+  put(panel, [...panel.children].find(node => !nodes.has(node)), split(true));
+  put(rest, [...rest.children].find((node, n) => n && !nodes.has(node)) ?? null, split(false));
+  rest.hidden = ![...rest.children].slice(1).some(node => !node.hidden);
+}
+
+// Adds a labelled control for each of `specs`, fills in what the address does not mention, and returns the controls by name. Of the
+// first panel of a room, which is its bar, most are behind "More"; a room that plays keeps its bar in view.
+export function controls(into, specs, lab, { plays = false } = {}) {
+  const made = {}, entries = [], bar = into === lab.root && !into.querySelector(":scope > .bar");
+  const kind = into.closest("form") ? "div" : "form"; // a form cannot hold another
+  const panel = element(kind, { class: "controls", onsubmit: event => { event.preventDefault(); submit(specs, made, lab); } });
+  panel.classList.toggle("bar", bar);
+  panel.classList.toggle("plays", plays);
   for (const spec of specs) {
+    let node;
     if (spec.kind === "button") {
-      made[spec.name] = element("button", {
+      node = made[spec.name] = element("button", {
         type: "button", text: spec.label, class: spec.main ? "main" : null, "data-control": spec.name, onclick: () => spec.press(),
       });
-      panel.append(made[spec.name]);
-      continue;
+    } else {
+      lab.first[spec.name] = first(spec, lab);
+      if (lab.state[spec.name] === undefined) lab.state[spec.name] = lab.first[spec.name];
+      node = spec.kind === "many" ? many(spec, lab) : bound(spec, lab);
+      made[spec.name] = spec.kind === "many" ? node : node.querySelector("[data-control]");
     }
-    lab.first[spec.name] = first(spec, lab);
-    if (lab.state[spec.name] === undefined) lab.state[spec.name] = lab.first[spec.name];
-    if (spec.kind === "many") {
-      panel.append(made[spec.name] = many(spec, lab));
-      continue;
-    }
-    const label = bound(spec, lab);
-    made[spec.name] = label.querySelector("[data-control]");
-    panel.append(label);
+    entries.push({ spec, node });
+    panel.append(node);
   }
   if (specs.some(written) && !specs.some(spec => spec.main)) panel.append(element("button", { type: "submit", class: "main", "data-testid": "go", text: "Go" }));
   if (!lab.room.works && lab.first.run === "") lacking(panel, made, lab);
+  if (bar) {
+    lab.rest = more(lab);
+    panel.append(lab.rest);
+    lab.arrange = () => arrange(panel, lab.rest, entries);
+    lab.arrange();
+  }
   into.append(panel);
   return made;
 }

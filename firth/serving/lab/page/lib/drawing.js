@@ -8,12 +8,13 @@ const address = svg => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sv
 // Returns a function that shows the drawing of the view "draw" with these settings; it is hidden if there are none.
 export function drawing(lab, into) {
   const section = element("section", { "data-drawing": true, hidden: true }, element("h2", { text: "Drawing" }));
+  const place = element("figure"), saved = element("a", { text: "Download the drawing", "data-testid": "download-drawing" });
+  const tools = element("div", { class: "tools" });
+  section.append(place);
   const { drawing: choice } = lab.controls(section, [
     { name: "drawing", label: "What to draw", kind: "select", value: "model", options: [{ value: "model", label: "The whole model" }] },
   ]);
-  const place = element("figure"), saved = element("a", { text: "Download the drawing", "data-testid": "download-drawing" });
-  const tools = element("div", { class: "tools" });
-  section.append(place, tools);
+  section.append(tools);
   into.append(section);
 
   return async settings => {

@@ -27,6 +27,9 @@ export class Lab {
     this.room = room; // from /api/lab: name, title, about, usable, if_none, choices, facts
     this.state = { ...state };
     this.first = {}; // the controls' values for what the address does not mention
+    this.arrange = () => {}; // puts the controls of the bar in view, or behind "More"
+    this.rest = null; // what is behind "More"
+    this.defaults = () => ({}); // those of them that depend on what it does mention
     this.refreshers = [];
     this.left = new AbortController(); // aborted when the user leaves the room: pending requests end
     this.render = async () => {};
@@ -64,7 +67,10 @@ export class Lab {
     this.busy();
     const turn = (this.turn = (this.turn ?? 0) + 1);
     try {
-      await this.render();
+      const rendering = this.render();
+      this.arrange(); // the room has hidden the controls that it does not need now
+      await rendering;
+      this.arrange();
     } catch (error) {
       if (!this.left.signal.aborted) this.alert(this.root, `${error.name}: ${error.message}`);
       console.error(error);
@@ -154,8 +160,14 @@ export class Lab {
     select.value = chosen;
   }
 
-  controls(into, specs) {
-    return controls(into, specs, this);
+  controls(into, specs, settings) {
+    return controls(into, specs, this, settings);
+  }
+
+  // Puts something else behind "More".
+  behindMore(node) {
+    this.rest.append(node);
+    this.arrange();
   }
 
   // Shows the named controls and hides the others, which keep their values.

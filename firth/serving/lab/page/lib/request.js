@@ -79,8 +79,8 @@ export function nothing(into, hint) {
 
 // The result; or null if the request failed (an alert in `into` says why), was cancelled, or was replaced by a newer one.
 // A room that shows by itself how far a view is gives `heard`, which gets each line of progress, and the signal `stopped`;
-// with `bar`, the progress bar and its Cancel button are shown all the same.
-export async function ask(address, params, into, signal, { heard = null, stopped = null, bar: shown = !heard } = {}) {
+// with `bar`, the progress bar and its Cancel button are shown all the same. `part` gets what the view knows before it is done.
+export async function ask(address, params, into, signal, { heard = null, stopped = null, bar: shown = !heard, part = null } = {}) {
   pending.get(into)?.abort("replaced");
   const stop = new AbortController();
   pending.set(into, stop);
@@ -108,6 +108,13 @@ export async function ask(address, params, into, signal, { heard = null, stopped
         notes(into, line.notes ?? []);
         markUnknown(into.closest("[data-room]"), line.result.unknown);
         return line.result;
+      }
+      if (line.part !== undefined) {
+        if (stop.signal.aborted) return null;
+        clearAlerts(into);
+        delete into.dataset.stale;
+        await part?.(line.part);
+        continue;
       }
       progress.update(line.progress, heard ? `${Math.round(100 * line.progress)} %` : line.message);
       heard?.(line);

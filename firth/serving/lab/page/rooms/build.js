@@ -40,14 +40,14 @@ export function mount(root, lab) {
   const told = element("p", { "data-told": true, role: "status" }), links = element("p", { class: "examples", "data-links": true }), curves = element("div");
   const why = element("p", { "data-why": true, id: lab.fresh("why"), role: "status" }); // why Train cannot be pressed
   begin.setAttribute("aria-describedby", why.id);
-  training.append(element("h2", { text: "Training" }), form, why, told, links, curves);
+  training.append(element("h2", { text: "Training" }), why, told, links, curves);
   const recipe = element("section", {}, element("h2", { text: "Recipe" })), source = element("pre", { "data-recipe": true, tabindex: 0 });
   const saved = element("a", { text: "Download the recipe", "data-download": true });
   recipe.append(saved, source);
   out.append(size);
-  root.append(out, training);
+  root.append(out, form);
   const draw = drawing(lab, root);
-  root.append(place, recipe);
+  root.append(training, place, recipe);
   let timer, url = null, latest = null, refusal = "";
   lab.left.signal.addEventListener("abort", () => { clearTimeout(timer); if (url) URL.revokeObjectURL(url); });
 

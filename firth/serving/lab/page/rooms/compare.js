@@ -18,7 +18,7 @@ export function mount(root, lab) {
     { name: "start", label: "Measure", kind: "button", main: true, press: () => lab.set({ measured: key() }, { push: true }) },
   ]);
   const out = lab.element("div"), about = lab.element("p", { "data-about": true });
-  root.append(about, out);
+  root.append(out, about);
 
   // The settings of a view: its controls by name. The names of runs are sent as a list called runs.
   function params() {
@@ -35,10 +35,8 @@ export function mount(root, lab) {
     about.replaceChildren(...prose(none ? view.if_none : view.about));
     out.querySelectorAll("[data-figure]").forEach(old => old.remove());
     if (none || (view.runs && lab.state.measured !== key())) return out.replaceChildren();
-    const result = await lab.ask(view.value, params(), { into: out });
-    if (!result) return undefined;
-    out.replaceChildren();
-    for (const name of Object.keys(result.figures)) await lab.figure(out, result, name);
-    return undefined;
+    const show = async known => { for (const name of Object.keys(known.figures)) await lab.figure(out, known, name); };
+    const result = await lab.ask(view.value, params(), { into: out, part: show });
+    return result ? show(result) : undefined;
   };
 }

@@ -16,7 +16,10 @@ function showUsed(lab, made) {
 export function mount(root, lab) {
   const { usual } = lab.chosen("preset");
   const made = lab.controls(root, [
+    { name: "play", label: "Play", kind: "button", main: true, press: toggle },
     { name: "preset", label: "Preset", kind: "choice" },
+    { name: "layer", label: "V⁽ℓ⁾ after layer", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
+    { name: "rescale", label: "Factor ρ of each layer", kind: "range", min: 0.8, max: 1.05, step: 0.005, value: usual.rescale },
     { name: "n", label: "Number of tokens n", kind: "number", min: 2, max: 256, step: 1, value: usual.n },
     { name: "d", label: "Dimension d", kind: "number", min: 1, max: 64, step: 1, value: usual.d },
     ...["P", "Q"].flatMap(letter => [
@@ -27,11 +30,10 @@ export function mount(root, lab) {
     ]),
     { name: "depth", label: "Layers", kind: "number", min: 1, max: 1000, step: 1, value: 200 },
     { name: "seed", label: "Seed", kind: "number", min: 0, step: 1, value: 0 },
-    { name: "beside", label: "Compare with the other presets", kind: "flag", value: "true" },
-    { name: "layer", label: "Layer shown", kind: "range", min: 0, max: lab.state.depth ?? 200, step: 1, value: 0 },
+    { name: "beside", label: "Compare with the other presets", kind: "flag", value: "false" },
     { name: "trails", label: "Trails", kind: "flag", value: "true" },
-    { name: "play", label: "Play", kind: "button", press: toggle },
-  ]);
+  ], { plays: true });
+  lab.defaults = () => lab.chosen("preset").usual; // of the preset that an address names
   made.preset.addEventListener("change", () => lab.set(lab.chosen("preset").usual)); // runs after the control's own listener
   const out = lab.element("div"), pictures = lab.element("div", { class: "columns" }), trained = lab.element("section");
   out.append(pictures);
@@ -103,6 +105,32 @@ export function mount(root, lab) {
     toggle();
   });
 
+  // The formula, figure and caption of a preset, each in its place.
+  function pictureOf(name) {
+    let picture = [...pictures.children].find(one => one.dataset.system === name);
+    if (!picture) {
+      picture = lab.element("div", { "data-system": name },
+        lab.element("h2", { "data-formula": name }), lab.element("div"), lab.element("p", { "data-caption": name }));
+      pictures.append(picture);
+    }
+    const [formula, figure, caption] = picture.children;
+    return { formula, figure, caption };
+  }
+
+  // Draws the presets that are computed and not yet on the page.
+  async function systems(known) {
+    const all = new Set(known.facts.systems), computed = known.facts.systems.filter(name => known.figures[name]);
+    result = known;
+    [...pictures.children].filter(one => !all.has(one.dataset.system)).forEach(one => one.remove());
+    for (const name of computed.slice(places.length)) {
+      const trails = new Trails(known.figures[name].plot), { formula, figure, caption } = pictureOf(name);
+      trails.at(nearest(Number(lab.state.layer)), lab.state.trails === "true");
+      formula.textContent = `${known.headings[name]}: ${known.facts.formulas[name]}`;
+      caption.textContent = known.facts.captions[name];
+      places.push({ place: await lab.figure(figure, known, name, { heading: null }), trails });
+    }
+  }
+
   async function points() {
     const { layer, trails, run, text, ...params } = lab.state, { depth } = params, key = JSON.stringify(params);
     showUsed(lab, made);
@@ -110,19 +138,13 @@ export function mount(root, lab) {
     if (key !== drawn) { // the page shows another layer without asking the server
       drawn = "";
       halt();
-      result = await lab.ask("path", params, { into: out });
-      if (!result) return;
-      drawn = key;
-      pictures.replaceChildren();
+      result = null;
       places = [];
-      for (const name of result.facts.systems) {
-        const place = lab.element("div"), text = result.facts.captions[name], trails = new Trails(result.figures[name].plot);
-        trails.at(nearest(Number(layer)), lab.state.trails === "true");
-        pictures.append(place);
-        places.push({ place: await lab.figure(place, result, name), trails });
-        place.append(lab.element("p", { "data-caption": name, text }));
-      }
-      await lab.figure(out, result, "curves");
+      const found = await lab.ask("path", params, { into: out, part: systems });
+      if (!found) return;
+      await systems(found);
+      drawn = key;
+      await lab.figure(out, found, "curves");
     }
     if (!player.playing) await put(nearest(Number(layer)));
   }

@@ -11,21 +11,21 @@ const controls = (lab, actions) => [
   { name: "more", label: "Tokens to generate", kind: "number", min: 1, max: lab.room.facts.most_tokens, step: 1, value: 20 },
   { name: "step", label: "Next token", kind: "button", main: true, press: actions.step },
   { name: "again", label: "Draw again", kind: "button", press: actions.again },
-  { name: "write", label: "Generate", kind: "button", press: actions.write },
+  { name: "write", label: "Generate", kind: "button", front: true, press: actions.write },
   { name: "back", label: "Remove last token", kind: "button", press: actions.back },
   { name: "over", label: "Start over", kind: "button", press: actions.over },
 ];
 
 // The filters besides those above, each with its settings; an empty box has the usual value.
-function furtherFilters(root, lab) {
+function furtherFilters(lab) {
   const details = lab.element("details", {}, lab.element("summary", { text: "More sampling filters" }));
+  lab.behindMore(details);
   for (const { label, about, settings } of lab.choices("filter")) {
     details.append(lab.element("p", {}, lab.element("strong", { text: `${label}: ` }), about));
     lab.controls(details, settings.map(({ name, meaning, value }) => (
       { name, label: name.replaceAll("_", " "), title: meaning, kind: "number", value: "", placeholder: value })));
     details.open ||= settings.some(({ name }) => lab.state[name]);
   }
-  root.append(details);
 }
 
 const STATE = [
@@ -81,14 +81,14 @@ export function mount(root, lab) {
       return result ? push([...ids(), ...result.facts.ids]) : lab.draw();
     },
   }));
-  furtherFilters(root, lab);
+  furtherFilters(lab);
   const working = element("div"), out = element("div"), writtenText = element("pre", { "data-written": true, "aria-live": "polite" });
   const about = element("p", { "data-about": true }), candidates = element("div", { class: "controls", role: "group", "aria-label": "choose the next token" });
   const hidden = element("section", { hidden: true }, element("h2", { text: "Hidden state and gates" })), states = element("div");
   const choices = lab.controls(hidden, STATE);
   hidden.append(states);
-  out.append(writtenText, about, candidates);
-  root.append(working, out, hidden);
+  out.append(writtenText);
+  root.append(working, out, about, candidates, hidden);
 
   // Tokens belong to a run and a prompt: when one of these changes by itself, the text starts over.
   function forget() {
@@ -121,7 +121,7 @@ export function mount(root, lab) {
     about.textContent = latest.ended ? "The text has ended: the model generated <eos>." : uncertainty(latest);
     const take = id => push([...ids(), id]);
     candidates.replaceChildren(...(latest.ended ? [] : [element("span", { text: "Choose the next token yourself:" }), ...buttons(lab, latest.candidates, take)]));
-    const place = await lab.figure(out, result, "next");
+    const place = await lab.figure(out, result, "next", { heading: null });
     place.removeAllListeners("plotly_click");
     place.on("plotly_click", ({ points: [{ y }] }) => { if (!latest.ended) take(latest.candidates[y].id); });
     await showState();

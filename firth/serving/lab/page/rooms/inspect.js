@@ -16,7 +16,7 @@ export function mount(root, lab) {
     { name: "units", label: "Units shown", kind: "number", min: 1, max: 256, step: 1, value: 32 },
   ]);
   const out = lab.element("div"), about = lab.element("p", { "data-about": true });
-  root.append(about, out);
+  root.append(out, about);
   let before = {};
 
   // The settings of the view: its controls by name. A layer is sent only once there is one to choose.

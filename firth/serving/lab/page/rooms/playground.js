@@ -40,7 +40,7 @@ function showUsed(lab, made) {
 
 export function mount(root, lab) {
   const { element } = lab;
-  const made = lab.controls(root, controls(lab));
+  const made = lab.controls(root, controls(lab), { plays: true });
   const vectors = element("section", { "data-vectors": true, hidden: true }, element("h2", { text: "The vectors" }));
   const out = element("div"), grid = element("div", { class: "columns" });
   const places = lab.choices("steps").map(({ value, label }, n) => {

@@ -17,9 +17,9 @@ export function mount(root, lab) {
     { name: "log", label: "Logarithmic scale", kind: "flag", value: "false" },
   ]);
   const out = lab.element("div"), states = lab.element("ul", { "data-states": true });
-  const text = `These are the runs with the same task as ${names[0]} (${task}). Select others above.`;
+  const text = `These are the runs with the same task as ${names[0]} (${task}). Select others under Runs.`;
   const chosen = lab.element("p", { "data-chosen": true, role: "status", text });
-  root.append(chosen, states, out);
+  root.append(out, chosen, states);
   let timer;
   lab.left.signal.addEventListener("abort", () => clearTimeout(timer));
 
