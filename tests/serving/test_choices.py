@@ -110,4 +110,4 @@ def test_the_page_decides_nothing_by_the_wording_of_a_text(script: Path) -> None
     code = script.read_text(encoding="utf-8")
     assert not re.findall(forbidden, code)
     searched = re.findall(r"(\S*)\.includes\(", code)  # only the user's own search on the map of words
-    assert searched == (["word.toLowerCase()"] if script.name == "words.js" else [])
+    assert searched == (["word.toLowerCase()"] if script.name == "labels.js" else [])

@@ -14,7 +14,7 @@ from firth.serving.lab.lab_lesson import LessonStep, answers, lesson_files, read
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
-from firth.serving.lab.room import Choice, Room
+from firth.serving.lab.room import Choice, Example, Room
 
 Rooms = Callable[[], Mapping[str, Room]]  # the other rooms of the lab, whose figures the steps show
 
@@ -169,5 +169,11 @@ def lessons_room(others: Rooms) -> Room:
         "Ten short lessons: each step asks what you expect, and shows the figure once you have answered.",
         {"step": partial(step, others), "answers": class_answers},
         choices=offered,
+        notice="Answer before you look: you remember what you have guessed, above all if it was wrong.",
+        examples=(
+            Example("The gradient that vanishes", {"lesson": "vanishing-gradient", "step": "1"}),
+            Example("Where a translator looks", {"lesson": "alignment", "step": "2"}),
+            Example("The causal mask", {"lesson": "heads-and-masks", "step": "1"}),
+        ),
         in_path="lesson",
     )

@@ -104,7 +104,7 @@ export class Cards {
   }
 
   key(event) {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key], at = this.made.indexOf(event.target);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key], at = this.made.findIndex(one => one === event.target);
     if (!step || at < 0) return;
     event.preventDefault();
     const to = Math.max(0, Math.min(this.made.length - 1, at + step));

@@ -72,7 +72,7 @@ export class Opened {
       Object.assign(part.style, { left: `${to.left}px`, top: `${to.top}px` });
       this.node.append(part);
       const start = `translate(${from.left - to.left + (from.width * Number(cell.dataset.part))}px, ${from.top - to.top}px)`;
-      part.animate([{ transform: start, opacity: 0.4 }, { transform: "none", opacity: 1 }], { duration: 350, easing: "ease-out" }).finished.finally(() => part.remove());
+      part.animate([{ transform: start, opacity: 0.4 }, { transform: "translate(0)", opacity: 1 }], { duration: 350, easing: "ease-out" }).finished.finally(() => part.remove());
     }
   }
 

@@ -157,7 +157,7 @@ export class Picture {
     });
     for (const { made, row, side } of this.labels) put(made, { left: this.place.labels[side].x, top: head + row * ROW, width: LABEL - 4 });
     this.panel.classList.toggle("walk-below", narrow);
-    const at = this.opened ?? this.shares.indexOf(Math.max(...this.shares));
+    const at = this.opened ?? this.shares.findIndex(one => one === Math.max(...this.shares));
     if (narrow) put(this.panel, { width: this.scroll.clientWidth, height: this.high });
     else put(this.panel, { left: x[at], top: this.top, width: wide[at], height: this.high });
     this.told = null;
