@@ -47,7 +47,7 @@ export class Cards {
     this.made.forEach((one, n) => {
       one.setAttribute("aria-selected", String(n === chosen));
       one.tabIndex = n === chosen ? 0 : -1;
-      one.toggleAttribute("data-read", matrices[chosen].operands.includes(n));
+      one.toggleAttribute("data-read", matrices[chosen].operands.some(one => one === n));
     });
     this.arrange();
     this.draw();
