@@ -44,6 +44,9 @@ def _middle(page: Watched, figure: str) -> Point:
     cells = page.page.locator(f"[data-figure='{figure}'] .plot").locator(".nsewdrag, .gl-container canvas").first
     cells.evaluate("one => one.scrollIntoView({ block: 'center', behavior: 'instant' })")
     page.page.wait_for_timeout(100)
+    if _scrolled(page.page) < 100:  # so that the page can be scrolled both ways
+        page.page.evaluate("scrollTo({ top: 100, behavior: 'instant' })")
+        page.page.wait_for_timeout(100)
     box = cells.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 

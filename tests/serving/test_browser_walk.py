@@ -100,7 +100,7 @@ def test_a_layer_opens_in_its_place_and_nothing_scrolls_away(
 @pytest.mark.long
 def test_the_theme_reaches_the_open_matrix(visit: Visit) -> None:
     page = visit(f"#/walk?run=transformer&text={quote(TEXT)}&stage=1", color_scheme="light")
-    colour = "getComputedStyle(document.querySelector('[role=gridcell]')).backgroundColor"
+    colour = "[...document.querySelectorAll('[role=gridcell]')].map(cell => getComputedStyle(cell).backgroundColor).join(' ')"
     before = page.page.evaluate(colour)
     page.page.emulate_media(color_scheme="dark")
     page.until(f"{colour} !== '{before}'")

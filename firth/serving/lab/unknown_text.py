@@ -56,7 +56,8 @@ def _read(request: ViewRequest, name: str, text: str, run: LoadedRun, tokenizer:
     parts = _parts(text, spans)
     kept = text if tokenizer.unknown is not None else "".join(part for part, strange in parts if not strange)
     if not kept.strip():
-        raise DataError(f"the run knows no character of this text: {text[:40]}. Write another one, or choose another run.")
+        shown = " ".join(text.split())[:40]
+        raise DataError(f"the run knows no character of this text: {shown}. Write another one, or choose another run.")
     what = "character" if max(end - start for start, end in spans) == 1 else "word"
     request.unknown[name] = UnknownText(parts, _reason(what, tokenizer), kept)
     return kept

@@ -53,7 +53,7 @@ export function mount(root, lab) {
   const caption = element("p", { "data-caption": "steps" });
   const legend = lab.legend([["--positive", "above zero"], ["--negative", "below zero"]], "The deeper the colour, the farther from zero; −∞ is hidden by the mask.");
   const other = element("section", { "data-unscaled": true, hidden: true }, element("h2", { text: "Softmax of the unscaled scores" }));
-  out.append(legend, vectors, grid, caption, other);
+  out.append(vectors, grid, legend, caption, other);
   root.append(out);
 
   // What the steps begin with: q, k and v, and how they come from the words.
