@@ -62,7 +62,7 @@ def lab(
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
     if not library.runs and not library.vectors:
         complain("note: there is no run in ./tour or ./runs; the page explains how to train one")
-    with _classroom(library, port + 1) if classroom else contextlib.nullcontext():
+    with _classroom(library, port and port + 1) if classroom else contextlib.nullcontext():
         _serve(library, listener, address, token, open_browser=not no_open)
 
 
@@ -182,6 +182,7 @@ def _serve(library: RunLibrary, listener: socket.socket, address: str, token: st
         build(library, token=token),
         http=connections.protocol(),
         ws="none",
+        lifespan="off",
         log_level=level,
         timeout_keep_alive=math.ceil(LIMITS.idle_seconds),
         timeout_graceful_shutdown=_GRACE,

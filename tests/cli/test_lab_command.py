@@ -48,6 +48,25 @@ def told(address: str, token: str) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
+def test_a_class_joins_with_the_code_and_ctrl_c_closes_both_servers(char_run: Path) -> None:
+    process = firth_process("lab", str(char_run), "--classroom", "--no-open", "--port", "0")
+    assert process.stdout is not None
+    try:
+        joining = re.fullmatch(r"Students join at http://[^/]+:(\d+) with the code (\w{6})\n", process.stdout.readline())
+        assert joining
+        assert "The lab is open" in process.stdout.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{joining[1]}/api/question?code={joining[2]}") as answer:
+            assert json.load(answer)["options"] == []
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert (out, err) == ("The lab is closed.\n", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for another process")
 def test_it_takes_the_next_port_shows_the_tour_and_ends_by_ctrl_c(char_run: Path, tmp_path: Path) -> None:
     shutil.copytree(char_run, tmp_path / "tour" / "runs" / "gru")
     with socket.create_server(("127.0.0.1", 0)) as taken:
