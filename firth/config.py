@@ -283,8 +283,8 @@ def _expect_known(names: Iterable[str], chosen: Any, options: tuple[Any, ...], a
             continue
         others = [_literal_default(other, "kind") for other in options if issubclass(other, SubTable) and name in _fields(other)]
         if not others:
-            where = f'"{at}"' if at else "the recipe"
-            raise ConfigError(f'unknown key "{_join(at, name)}" in {where}.{did_you_mean(name, known)}')
+            where = f' in "{at}"' if at else ""
+            raise ConfigError(f'unknown key "{_join(at, name)}"{where}.{did_you_mean(name, known)}')
         kinds = " or ".join(f'"{kind}"' for kind in others)
         raise ConfigError(
             f'{_join(at, name)} only applies to {at} = {kinds}; given "{_literal_default(chosen, "kind")}". '

@@ -59,7 +59,7 @@ def test_a_table_becomes_a_config_and_what_is_absent_takes_its_default() -> None
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"nam": "x"}, r'unknown key "nam" in the recipe. Did you mean "name"\?'),
+        ({"nam": "x"}, r'unknown key "nam". Did you mean "name"\?'),
         ({"paint": {"colur": "red"}}, r'unknown key "paint.colur" in "paint". Did you mean "colour"\?'),
         ({"shape": {"kind": "square", "sides": 2}}, r'unknown key "shape.sides" in "shape". Did you mean "side"\?'),
         ({"shape": {"kind": "square", "radius": 2}}, r'unknown key "shape.radius".*Known: kind, side'),

@@ -55,8 +55,7 @@ def lab(
     Its rooms show word vectors, text generation, attention, translations, attention dynamics, model sizes and learning curves.
     The address contains a token, without which other users of this machine cannot use the lab. Press Ctrl-C to close the lab.
     """
-    library = _library(runs or [], vectors or [], corpus or [])
-    library.lessons = _lessons(lesson or [])
+    library = _library(runs or [], vectors or [], corpus or [], _lessons(lesson or []))
     listener = _listener(port)
     token = secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}"
@@ -67,7 +66,7 @@ def lab(
 
 
 def _lessons(files: list[Path]) -> tuple[Path, ...]:
-    """The files, after each was read: what is wrong with one is said before the page opens."""
+    """The files. Each is read once, so that a mistake in it is reported before the page opens."""
     from firth.serving.lab.lab_lesson import read_lesson
 
     for path in files:
@@ -112,7 +111,7 @@ def _own_address() -> str:
             return "127.0.0.1"
 
 
-def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLibrary:
+def _library(runs: list[Path], vectors: list[Path], corpora: list[str], lessons: tuple[Path, ...]) -> RunLibrary:
     from firth.serving.lab.library import RunLibrary, tour_library
 
     vectors = [*(path for path in runs if is_file(path)), *vectors]
@@ -130,10 +129,10 @@ def _library(runs: list[Path], vectors: list[Path], corpora: list[str]) -> RunLi
     for name in corpora:
         _check_corpus(name)
     if runs or vectors:
-        return RunLibrary(runs, vectors, corpora)
+        return RunLibrary(runs, vectors, corpora, lessons)
     tour = tour_library()
     own = [_OWN_RUNS] if _OWN_RUNS.is_dir() else []
-    return RunLibrary([*tour.places, *own], list(tour.vectors.values()), corpora)
+    return RunLibrary([*tour.places, *own], list(tour.vectors.values()), corpora, lessons)
 
 
 def _check_corpus(name: str) -> None:

@@ -47,7 +47,10 @@ def one_core() -> Iterator[None]:
 
 
 @shows_progress
+@one_core()
+@torch.inference_mode()
 def measured(
+    only: Sequence[Layer] | None = None,
     *,
     n: int = 128,
     d: int = 128,
@@ -58,40 +61,18 @@ def measured(
     device: torch.device | str = "cpu",
     progress: Progress | bool = True,
 ) -> Costs:
-    """Time every layer at lengths that double from 64 with width d, and at widths that double from 32 with length n, until its
-    exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or `widest`. The time of a
-    size is the best of `rounds`."""
-    progress = followed(progress)
+    """Time every layer, or `only` these, at lengths that double from 64 with width d, and at widths that double from 32 with
+    length n, until its exponent has settled on this machine, a call takes longer than `seconds`, or the size is `longest` or
+    `widest`. The time of a size is the best of `rounds`."""
+    where, progress = torch.device(device), followed(progress)
+    chosen = layers() if only is None else only
+    axes: tuple[tuple[Axis, int, int], ...] = (("n", _FIRST_N, longest or _LONGEST), ("d", _FIRST_D, widest or _WIDEST))
     timings: list[Timing] = []
-    for number, layer in enumerate(layers()):
-        progress("timing", number, len(layers()))
-        one = layer_measured(layer, n=n, d=d, longest=longest, widest=widest, seconds=seconds, rounds=rounds, device=device)
-        timings += one.timings
-    return Costs(tuple(timings), n, d)
-
-
-@one_core()
-@torch.inference_mode()
-def layer_measured(
-    layer: Layer,
-    *,
-    n: int = 128,
-    d: int = 128,
-    longest: int | None = None,
-    widest: int | None = None,
-    seconds: float = 0.5,
-    rounds: int = 3,
-    device: torch.device | str = "cpu",
-) -> Costs:
-    """The same for one layer."""
-    axes: tuple[tuple[Axis, int, int, int], ...] = (
-        ("n", _FIRST_N, longest or _LONGEST, d),
-        ("d", _FIRST_D, widest or _WIDEST, n),
-    )
-    timings: list[Timing] = []
-    for axis, first, last, other in axes:
-        timings += _grown(layer, axis, doubled(first, last), other, seconds, torch.device(device), rounds)
-    return Costs(tuple({(one.n, one.d): one for one in timings}.values()), n, d)
+    for number, layer in enumerate(chosen):
+        for axis, first, last in axes:
+            progress("timing", 2 * number + (axis == "d"), 2 * len(chosen))
+            timings += _grown(layer, axis, doubled(first, last), d if axis == "n" else n, seconds, where, rounds)
+    return Costs(tuple({(one.layer, one.n, one.d): one for one in timings}.values()), n, d)
 
 
 def _grown(

@@ -107,7 +107,7 @@ def test_text_with_quotes_newlines_and_other_scripts_survives_toml(tmp_path: Pat
     ("settings", "message"),
     [
         (["model.dept=3"], 'unknown key "model.dept" in "model". Did you mean "depth"?'),
-        (["trainning.steps=3"], 'unknown key "trainning" in the recipe. Did you mean "training"?'),
+        (["trainning.steps=3"], 'unknown key "trainning". Did you mean "training"?'),
         (["model.depth=three"], "\"model.depth\" is 'three'; expected a whole number."),
         (
             ["model.attention.heads=5"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from contextlib import nullcontext
 from typing import Any, get_args
 
@@ -121,3 +122,10 @@ def test_every_scheme_names_its_oracle() -> None:
     for scheme in position.SCHEMES:
         assert scheme.oracle is None or hasattr(oracle_position, scheme.oracle)
     assert [scheme.kind for scheme in position.SCHEMES if scheme.oracle is None] == ["learned"]  # nothing to compute
+
+
+def test_the_settings_of_every_scheme_reach_another_process() -> None:
+    """As the runs of a study do. Classes that are made for a scheme must be found under its module and name."""
+    for scheme in position.SCHEMES:
+        settings = scheme.Config()
+        assert pickle.loads(pickle.dumps(settings)) == settings

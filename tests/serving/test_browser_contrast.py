@@ -27,6 +27,7 @@ STATE = {
     "dynamics": "?depth=5",
     "compare": "?look=flow&length=10&size=2000",
     "describe": "?of=gpt2",
+    "lesson": "/query-key-value?step=2&answer=1.00+and+0.00",
 }
 
 

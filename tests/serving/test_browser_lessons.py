@@ -8,6 +8,7 @@ import pytest
 from browsing import Screenshot, Visit, listening
 
 from firth.serving.lab.classroom import Classroom, build_classroom
+from firth.serving.lab.lab_lesson import lesson_files
 from firth.serving.lab.library import RunLibrary
 
 
@@ -46,7 +47,7 @@ def test_arrow_keys_and_numbers_lead_through_a_lesson(visit: Visit) -> None:
 @pytest.mark.long
 def test_the_room_lists_the_lessons_and_a_lesson_leads_back_to_it(visit: Visit) -> None:
     page = visit("#/lesson")
-    assert page.page.locator("[data-lesson]").count() == 10
+    assert page.page.locator("[data-lesson]").count() == len(lesson_files())
     page.page.get_by_role("link", name="Gates", exact=True).click()
     page.page.wait_for_selector(".question")
     assert page.hash().startswith("#/lesson/gates?step=1")

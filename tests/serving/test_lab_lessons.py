@@ -9,6 +9,7 @@ import pytest
 
 from firth.errors import ConfigError
 from firth.figures.figure import Number
+from firth.serving.lab import streaming
 from firth.serving.lab.lab_lesson import LessonStep, answers, lesson_files, read_lesson
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -34,8 +35,8 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_there_are_ten_lessons_in_the_order_of_the_course() -> None:
-    assert len(SHIPPED) == 10
+def test_the_lessons_stand_in_the_order_of_the_course() -> None:
+    assert len(SHIPPED) >= 10
     courses = [read_lesson(path).course for path in lesson_files().values()]
     assert courses == sorted(courses)
 
@@ -100,6 +101,35 @@ def test_the_figure_and_the_answer_come_only_after_an_answer() -> None:
     assert not shown.facts["given"]
 
 
+def test_facts_of_the_view_are_filled_in_before_the_answer(vectors_file: Path) -> None:
+    library = RunLibrary([], [vectors_file])
+    before = asked(library, lesson="words", step=3)
+    assert "king - man + woman" in before.facts["says"]
+    assert "king - man + woman" in before.facts["question"]
+
+
+def test_nothing_of_a_figure_is_streamed_before_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamics shows its points before its curves are computed."""
+    shown = 'says = "Points."\nroom = "dynamics"\nview = "path"\nfigure = "curves"\nsettings = { depth = 2 }\n'
+    path = written(tmp_path, f'[[step]]\n{shown}question = "?"\noptions = ["1", "2"]\nanswer = "1"\n')
+    monkeypatch.setattr(streaming, "_INTERVAL", 0.0)
+    lines: list[str] = []
+    progress = streaming.StreamedProgress(lines.append)
+    seen = rooms()["lesson"].views["step"](ViewRequest({"lesson": "mine", "step": 1}), RunLibrary(lessons=[path]), progress)
+    assert not seen.figures
+    assert lines
+    assert not [line for line in lines if '"part"' in line]
+
+
+def test_the_lesson_of_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text(encoding="utf-8")
+    text = page.partition('```toml title="gates-again.toml"\n')[2].partition("```")[0]
+    path = tmp_path / "gates-again.toml"
+    path.write_text(text, encoding="utf-8")
+    assert asked(RunLibrary(lessons=[path]), lesson="gates-again", step=1, answer="all of it").facts["right"] == "nothing"
+    assert read_lesson(path).step[1].asks == "token"
+
+
 def test_the_name_that_was_asked_for_gets_the_weight() -> None:
     seen = asked(RunLibrary(), lesson="query-key-value", step=1, shown="true")
     assert seen.facts["right"] == "Ravi"
@@ -115,6 +145,16 @@ def test_a_lesson_of_ones_own_stands_beside_the_shipped_ones(tmp_path: Path) -> 
     library = RunLibrary(lessons=[path])
     assert [one.value for one in offered(library)["lesson"]] == [*SHIPPED, "mine"]
     assert asked(library, lesson="mine", step=1, answer="3").facts["right"] == "2"
+
+
+@pytest.mark.parametrize("view", ["lesson/step", "build/train", "build/stop", "walk/whol", "nowhere/step"])
+def test_a_view_that_acts_or_is_not_there_or_is_a_lesson_cannot_be_shown(tmp_path: Path, view: str) -> None:
+    room, _, name = view.partition("/")
+    path = written(
+        tmp_path, f'[[step]]\nsays = "x"\nroom = "{room}"\nview = "{name}"\nsettings = {{ lesson = "mine", step = 1 }}\n'
+    )
+    with pytest.raises(ConfigError, match=f'a lesson cannot show "{view}"'):
+        asked(RunLibrary(lessons=[path]), lesson="mine", step=1)
 
 
 @pytest.mark.parametrize(

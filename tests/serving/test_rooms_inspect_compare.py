@@ -126,7 +126,7 @@ def test_what_was_computed_is_not_computed_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compare, "model_kinds", lambda: ("rnn",))
     monkeypatch.setattr(compare, "layers", lambda: ("linear attention", "attention"))
     folder = shutil.copytree(char_run, tmp_path / "changing")
-    library, flows, costs = RunLibrary([folder]), counted(compare, "compare_flow"), counted(compare, "layer_measured")
+    library, flows, costs = RunLibrary([folder]), counted(compare, "compare_flow"), counted(compare, "measured")
     described = counted(describe, "describe")
     for _ in range(2):
         flow, cost = ask(compare.flow, library, length=5, size=1000), ask(compare.cost, library, longest=128, widest=64)
@@ -164,7 +164,7 @@ def test_every_layer_is_timed_and_may_be_cancelled(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(Cancelled):
         compare.cost(ViewRequest({}), RunLibrary(), impatient)
-    assert told == ["timing"]
+    assert told == [f"{layers()[0]}: timing"]
 
 
 def test_translators_are_compared_by_length(pair_library: RunLibrary, monkeypatch: pytest.MonkeyPatch) -> None:

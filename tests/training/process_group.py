@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
+from firth import files
 from firth.api import Watcher, compose, load, train_recipe
 
 SECONDS = 240
@@ -32,16 +33,19 @@ def work(job: dict[str, Any], folder: Path) -> None:
         measured = load(folder / job["run"]).evaluate(**job["evaluate"])
         (folder / f"{job['name']}-{os.environ['RANK']}.json").write_text(json.dumps(measured), encoding="utf-8")
         return
-    with unittest.mock.patch.object(HuggingFaceStorageWriter, "write_data", slow(job.get("disk", 0.0))):
+    seconds = job.get("disk", 0.0)
+    shards, weights = slow(HuggingFaceStorageWriter.write_data, seconds), slow(files.save_tensors, seconds)
+    with (
+        unittest.mock.patch.object(HuggingFaceStorageWriter, "write_data", shards),
+        unittest.mock.patch.object(files, "save_tensors", weights),
+    ):
         train(job, folder)
 
 
-def slow(seconds: float) -> Callable[..., Any]:
-    write_data = HuggingFaceStorageWriter.write_data
-
+def slow(write: Callable[..., Any], seconds: float) -> Callable[..., Any]:
     def wait(*given: Any) -> Any:
         time.sleep(seconds)
-        return write_data(*given)
+        return write(*given)
 
     return wait
 

@@ -162,7 +162,7 @@ def test_one_two_and_sharded_processes_train_alike_and_continue_each_other(tmp_p
         *(job(f"{name} 2", given[name]) for name in names),
         job("whole 2", plain, parallel="fsdp", **pieces),
         *(job(f"frozen {parallel}", plain, parallel=parallel, **frozen) for parallel in ("ddp", "fsdp")),
-        job("a1", plain, "a", steps=2),
+        job("a1", plain, "a", steps=2) | {"disk": 0.5},
         job("b1", plain, "b", steps=2, parallel="fsdp"),
         job("a2", plain, "a", steps=3, parallel="fsdp", resume=True),
         job("b2", plain, "b", steps=3, resume=True),

@@ -27,7 +27,7 @@ class LessonStep:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the view, as in the address of the room
     runs: str = ""  # heading of the runs that suit, as in the lists of the lab: "Transformers"
     kinds: tuple[str, ...] = ()  # model.kind of the runs that suit, the best first; if not set, any
-    without: bool = False  # the view needs neither run nor vectors, although its room does
+    needs_run: bool = True  # false: this view works without a run or vectors, although others of its room need them
     question: str = ""  # {word} stands for a fact of the view; without a question, the figure is shown at once
     options: tuple[str, ...] = ()  # the answers to choose from; if not set, they come from the figure's table
     answer: str = ""  # the right one of these options

@@ -96,6 +96,7 @@ class Room:
     first: Callable[[RunFacts], bool] = lambda facts: True  # of those runs, the ones that the page offers first
     names: Callable[[RunLibrary], Iterable[str]] | None = None
     needs: str = "a run"
+    acts: tuple[str, ...] = ()  # views that change something; no lesson can show them
     if_none: str = ""  # what the page shows if there is nothing to choose; "" if the room works without it
     starter: Starter | None = None  # what the lab can then train by itself
     choices: Callable[[RunLibrary], Mapping[str, Sequence[Choice]]] = _no_choices  # control → its options

@@ -316,6 +316,7 @@ ROOM = Room(
     "Build",
     "Compose a small language model and train it here.",
     {"count": count, "draw": draw, "train": train, "make": make, "stop": stop, "state": state, "progress": progress_facts},
+    acts=("train", "make", "stop"),
     choices=offered,
     facts={"most_steps": MOST_STEPS, "longest": LONGEST},
     notice="Compare models of equal size: the number of parameters is shown before you train, the loss while you do.",

@@ -12,7 +12,7 @@ from firth.figures.in_context import measure_of, score_by_examples
 from firth.figures.lengths import LengthBucket, score_by_length
 from firth.inspection.cost import Costs, joined, layers
 from firth.inspection.gradient_flow import Flow, compare_flow, flows_figure, model_kinds
-from firth.inspection.timing import layer_measured
+from firth.inspection.timing import measured
 from firth.progress import Progress
 from firth.serving.lab.library import RunLibrary
 from firth.serving.lab.request import ViewRequest
@@ -62,9 +62,9 @@ def cost(request: ViewRequest, library: RunLibrary, progress: Progress) -> ViewR
     for n, layer in enumerate(layers()):
         if costs:
             show(progress, ViewResult({"cost": joined(costs).figure()}, python))
-        progress("timing", n, len(layers()))
+        within = partial(report_share, progress, n, len(layers()), layer)
         key = ("cost", layer, *given.values())
-        costs.append(library.computed.once(key, partial(layer_measured, layer, **given), progress))
+        costs.append(library.computed.once(key, partial(measured, (layer,), **given, progress=within), progress))
     return ViewResult({"cost": joined(costs).figure()}, python)
 
 

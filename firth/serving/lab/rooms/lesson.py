@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from firth.errors import ConfigError
+from firth.errors import ConfigError, did_you_mean
 from firth.figures.figure import Figure
 from firth.progress import Progress
 from firth.serving.lab.lab_lesson import LessonStep, answers, lesson_files, read_lesson
@@ -16,6 +16,7 @@ from firth.serving.lab.request import ViewRequest
 from firth.serving.lab.result import ViewResult
 from firth.serving.lab.room import Choice, Example, Room
 
+NAME = "lesson"
 Rooms = Callable[[], Mapping[str, Room]]  # the other rooms of the lab, whose figures the steps show
 
 
@@ -29,22 +30,21 @@ def step(others: Rooms, request: ViewRequest, library: RunLibrary, progress: Pro
         "title": lesson.title,
         "about": lesson.about,
         "steps": len(lesson.step),
-        "says": one.says,
         "course": lesson.course,
         "classroom": joining(library),
         "read": lesson.read,
     }
     room = _room(one, others()) if one.room else None
     if room is not None and (lacking := _lacking(one, room, library)) is not None:
-        return ViewResult({}, "", {**facts, "lacking": lacking})
+        return ViewResult({}, "", {**facts, "says": one.says, "lacking": lacking})
     settings = {} if room is None else _settings(one, room, library)
-    seen = None if room is None else room.views[one.view](ViewRequest(settings), library, progress)
+    seen = None if room is None else room.views[one.view](ViewRequest(settings), library, _without_parts(progress))
     name, figure = _figure(one, seen)
-    facts |= _question(one, seen, figure)
+    facts |= {"says": _filled(one.says, seen), **_question(one, seen, figure)}
     given = request.text("answer", "", most=200)
     if one.question and not given and not request.flag("shown"):
         return ViewResult({}, "", {key: value for key, value in facts.items() if key not in ("right", "because")})
-    facts |= {"given": given, "says": _filled(one.says, seen)}
+    facts["given"] = given
     if room is None or seen is None or figure is None:
         return ViewResult({}, "", facts)
     facts["open"] = {"room": room.name, "title": room.title, "settings": settings}  # to go on from there
@@ -65,6 +65,15 @@ def class_answers(request: ViewRequest, library: RunLibrary, progress: Progress)
 def joining(library: RunLibrary) -> dict[str, str]:
     """Where students join, if they can."""
     return {} if library.classroom is None else {"address": library.classroom.address, "code": library.classroom.code}
+
+
+def _without_parts(progress: Progress) -> Progress:
+    """The progress of a view that must not show its figure before the question is answered."""
+
+    def report(what: str, done: int, total: int) -> None:
+        progress(what, done, total)
+
+    return report
 
 
 def _filled(text: str, seen: ViewResult | None) -> str:
@@ -97,9 +106,10 @@ def _figure(one: LessonStep, seen: ViewResult | None) -> tuple[str, Figure | Non
 
 
 def _room(one: LessonStep, others: Mapping[str, Room]) -> Room:
-    if one.room not in others or one.view not in others[one.room].views:
-        views = [f"{name}/{view}" for name, room in others.items() for view in room.views]
-        raise ConfigError(f'there is no "{one.room}/{one.view}" in the lab; choose one of {", ".join(views)}')
+    shown = {f"{name}/{view}" for name, room in others.items() if name != NAME for view in room.views if view not in room.acts}
+    view = f"{one.room}/{one.view}"
+    if view not in shown:
+        raise ConfigError(f'a lesson cannot show "{view}".{did_you_mean(view, shown)}')
     return others[one.room]
 
 
@@ -117,7 +127,7 @@ def _suiting(one: LessonStep, room: Room, library: RunLibrary) -> list[str]:
 
 def _needs(one: LessonStep, room: Room) -> str:
     """The setting that names what the room works with: a run, or word vectors."""
-    if one.without or (room.ability is None and room.names is None):
+    if not one.needs_run or (room.ability is None and room.names is None):
         return ""
     return "run" if room.ability is not None else "vectors"
 
@@ -164,9 +174,9 @@ def _choice(name: str, path: Path) -> Choice:
 def lessons_room(others: Rooms) -> Room:
     """The room over the figures of the others."""
     return Room(
-        "lesson",
+        NAME,
         "Lessons",
-        "Ten short lessons: each step asks what you expect, and shows the figure once you have answered.",
+        "Each step asks what you expect, and shows the figure once you have answered.",
         {"step": partial(step, others), "answers": class_answers},
         choices=offered,
         notice="Answer before you look: you remember what you have guessed, above all if it was wrong.",
